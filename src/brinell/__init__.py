@@ -1,0 +1,33 @@
+"""Brinell measures how far a classifier's accuracy falls under attack, and keeps the record that proves it.
+
+``brinell.evaluate(model, x, y, threat=brinell.Threat("linf", eps="8/255"))`` attacks arrays at hand; the command ``brinell``
+does the same from a spec. Names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from brinell.evaluation import Result, evaluate, open_run
+    from brinell.threat import Threat
+
+__version__ = version("brinell")
+__all__ = ["Result", "Threat", "__version__", "evaluate", "open_run"]
+
+_HOMES = {
+    "Result": "brinell.evaluation",
+    "Threat": "brinell.threat",
+    "evaluate": "brinell.evaluation",
+    "open_run": "brinell.evaluation",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'brinell' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,5 @@
+"""``python -m brinell``."""
+
+from brinell.cli import entry
+
+entry()

@@ -1,0 +1,97 @@
+"""From a spec to what is evaluated: the model loaded, the rows selected, the suite read."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from brinell import zoo
+from brinell.errors import BadInput
+from brinell.evaluation import in_precision
+from brinell.locate import called, located
+from brinell.models.torch_model import TorchModel
+from brinell.rows import load_rows
+from brinell.spec import Spec
+from brinell.subject import Subject
+from brinell.suites.suite import load_suite
+from brinell.threat import Threat
+
+BUILTIN = "builtin:"
+
+
+def subject_from(spec: Spec) -> Subject:
+    """Everything that a spec names, loaded and checked for form.
+
+    Raises
+    ------
+    BadInput
+        If a part of it cannot be had.
+    """
+    threat = Threat(
+        spec.threat.norm,  # type: ignore[arg-type]  # Threat reads and checks the name
+        spec.threat.eps,  # type: ignore[arg-type]  # and the text
+        low=spec.threat.low,
+        high=spec.threat.high,
+    )
+    suite = load_suite(spec.suite)
+    suite.check(threat.norm)
+    rows = load_rows(spec.data.source, spec.data.rows, scale=spec.data.scale, layout=spec.data.layout)
+    model = TorchModel(load_module(spec.model.source).to(_device(spec.model.device)), spec.model.outputs)
+    return Subject(
+        model=model,
+        model_source=spec.model.source,
+        rows=in_precision(rows, model),
+        threat=threat,
+        suite=suite,
+        seed=spec.seed,
+        batch_size=spec.batch_size,
+        spec=spec,
+    )
+
+
+def load_module(source: str) -> nn.Module:
+    """The module that a source names: built in, or a Python object, or what a function returns.
+
+    Raises
+    ------
+    BadInput
+        If there is none.
+    """
+    if source.startswith(BUILTIN):
+        return zoo.load_model(source.removeprefix(BUILTIN))
+    thing = located(source, subject="model")
+    if not isinstance(thing, nn.Module):
+        thing = called(thing, subject="model")
+    if not isinstance(thing, nn.Module):
+        raise BadInput(
+            f"model {source}",
+            got=type(thing).__name__,
+            expected="a torch.nn.Module, or a function that returns one",
+            remedy="Return the module itself, in evaluation mode.",
+        )
+    return thing
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise BadInput(
+            "device",
+            got=f"{name!r} ({str(error).splitlines()[0]})",
+            expected="cpu, or an accelerator that this PyTorch can use",
+            remedy="Leave it out for cpu.",
+        ) from None
+    return device
+
+
+def free_folder(spec: Spec) -> Path:
+    """A folder under ``runs/`` that says what the run is, and is not taken."""
+    model = Path(spec.model.source.removeprefix(BUILTIN).replace(":", "-")).name.replace(".py", "")
+    suite = Path(spec.suite).stem
+    name = f"{model}-{spec.threat.norm.lower()}-{spec.threat.eps.replace('/', '_')}-{suite}"
+    number = 1
+    while (folder := Path("runs") / f"{name}-{number}").exists():
+        number += 1
+    return folder

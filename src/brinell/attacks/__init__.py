@@ -1,0 +1,1 @@
+"""Attacks: one algorithm a file, pure."""

@@ -1,0 +1,82 @@
+"""Which attacks there are, and how a suite file's table becomes one."""
+
+import json
+from dataclasses import fields
+from typing import Any, get_args
+
+from brinell.attacks.apgd import APGD
+from brinell.attacks.fgsm import FGSM
+from brinell.attacks.pgd import PGD, Schedule
+from brinell.errors import BadInput
+from brinell.losses import Loss, TargetedLoss, loss_named
+from brinell.queries import Attack
+
+ATTACKS: dict[str, type[FGSM] | type[PGD] | type[APGD]] = {kind.name: kind for kind in (FGSM, PGD, APGD)}
+
+
+Setting = str | int | float
+
+
+def settings(attack: Attack) -> dict[str, Setting]:
+    """The attack as a suite file would write it: its name, then every field."""
+    table: dict[str, Setting] = {"attack": attack.name}
+    for field in fields(attack):  # type: ignore[arg-type]  # every attack is a dataclass
+        value: object = getattr(attack, field.name)
+        if isinstance(value, Loss | TargetedLoss):
+            table[field.name] = value.name
+        elif isinstance(value, str | int | float):
+            table[field.name] = value
+    return table
+
+
+def identity(attack: Attack) -> str:
+    """One text for one attack with its settings: the key of its random numbers."""
+    return json.dumps(settings(attack), sort_keys=True)
+
+
+def title(attack: Attack) -> str:
+    """A short name for tables: the attack and its loss, ``apgd targeted-dlr``."""
+    table = settings(attack)
+    return f"{table['attack']} {table['loss']}" if "loss" in table else str(table["attack"])
+
+
+def attack_from(table: dict[str, Any]) -> Attack:
+    """The attack that a suite file's table describes.
+
+    Raises
+    ------
+    BadInput
+        For an unknown attack, an unknown setting, a value of the wrong type or out of range.
+    """
+    given = dict(table)
+    name = given.pop("attack", None)
+    if name not in ATTACKS:
+        raise BadInput("attack", got=repr(name), expected=", ".join(ATTACKS), remedy="See `brinell attacks`.")
+    kind = ATTACKS[name]
+    known = {field.name: field for field in fields(kind)}
+    for key, value in given.items():
+        if key not in known:
+            raise BadInput(
+                f"attack {name}", got=f"the setting {key!r}", expected=", ".join(known), remedy="Remove or rename it."
+            )
+        given[key] = _checked(name, key, value, known[key].default)
+    return kind(**given)
+
+
+def _checked(attack: str, key: str, value: Any, default: Any) -> Any:
+    """A setting's value in the type and the range of its default."""
+    subject = f"attack {attack}, {key}"
+    if isinstance(default, Loss | TargetedLoss):
+        loss = loss_named(value)
+        if attack == FGSM.name and isinstance(loss, TargetedLoss):
+            raise BadInput(subject, got=loss.name, expected="an untargeted loss", remedy="Use pgd for targets.")
+        return loss
+    if isinstance(default, str):
+        if value not in get_args(Schedule):
+            raise BadInput(subject, got=repr(value), expected=" or ".join(get_args(Schedule)), remedy="Choose one.")
+        return value
+    wanted = int if isinstance(default, int) else (int, float)
+    if isinstance(value, bool) or not isinstance(value, wanted) or value <= 0:
+        kind = "a whole number" if isinstance(default, int) else "a number"
+        raise BadInput(subject, got=repr(value), expected=f"{kind} above 0", remedy="Change it in the suite.")
+    return value

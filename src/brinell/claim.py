@@ -1,0 +1,58 @@
+"""A claim: one figure in one line that never loses its conditions."""
+
+from dataclasses import dataclass
+
+from brinell.manifest import Manifest
+from brinell.metrics import Figures, Proportion
+from brinell.threat import Threat
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A robust accuracy with all that it depends on."""
+
+    figure: Proportion
+    rows: str
+    """Data and selection."""
+    threat: str
+    suite: str
+    """Name and version."""
+    model: str
+    """Source and the start of its fingerprint."""
+    cost: str
+    """Passes."""
+    state: str
+    """Empty where the run is complete; else what is missing."""
+
+    def line(self) -> str:
+        """The claim in one line."""
+        bound = "robust accuracy, at most" if not self.state else f"robust accuracy ({self.state})"
+        return f"{bound} {self.figure} | {self.rows} | {self.threat} | suite {self.suite} | model {self.model} | {self.cost}"
+
+
+def claim_of(manifest: Manifest, figures: Figures) -> Claim:
+    """The claim that a run supports."""
+    data, model, suite = manifest.data, manifest.model, manifest.suite
+    passes = figures.passes
+    return Claim(
+        figure=figures.robust_accuracy,
+        rows=f"{data['source']} rows {data['selection']} ({data['digest'][:12]})",
+        threat=threat_of(manifest).describe(),
+        suite=f"{suite['name']} v{suite['version']}",
+        model=f"{model['source']} ({model['fingerprint'][:12]})",
+        cost=f"{passes.forwards:,} forward and {passes.backwards:,} backward passes",
+        state="" if figures.complete else f"run incomplete, {figures.status['pending']} rows pending",
+    )
+
+
+def threat_of(manifest: Manifest) -> Threat:
+    """The threat model that a run was made under."""
+    table = manifest.threat
+    return Threat(
+        table["norm"],
+        table["eps_text"],
+        low=table["low"],
+        high=table["high"],
+        goal=table["goal"],
+        access=table["access"],
+    )

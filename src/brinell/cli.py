@@ -1,0 +1,390 @@
+"""The command. Thin: it reads options, calls, prints, and turns errors into exit codes.
+
+Results go to stdout, progress and messages to stderr. torch is imported only by the commands that compute.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Group, Parameter
+from rich.console import Console
+
+from brinell.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_DONE,
+    EXIT_INCOMPLETE,
+    EXIT_KILLED_BY_SECOND_INTERRUPT,
+    EXIT_VERIFICATION_FAILED,
+    BadInput,
+    BrinellError,
+)
+
+if TYPE_CHECKING:
+    from brinell.run import Run
+    from brinell.spec import Spec
+    from brinell.subject import Subject
+
+EXIT_CODES = """Exit codes: 0 done · 2 bad input, nothing was attacked · 3 run incomplete, go on with --resume ·
+4 verification failed · 5 the model failed · 130 killed by a second Ctrl-C."""
+
+app = App(
+    name="brinell",
+    help="Robustness numbers that can be believed: attack a classifier, keep the record, print figures with their counts.",
+    help_epilogue=EXIT_CODES,
+    version=lambda: _version(),
+    default_parameter=Parameter(negative=()),
+    result_action="return_value",
+)
+_what = Group("What is evaluated", sort_key=1)
+_how = Group("How", sort_key=2)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """What can be said on the command line; each option overrides the spec file."""
+
+    model: Annotated[str | None, Parameter(group=_what)] = None
+    """builtin:NAME, file.py:function or package.module:name. [default: builtin:fmnist-at]"""
+    data: Annotated[str | None, Parameter(group=_what)] = None
+    """builtin:fmnist, an .npz file with x and y, or file.py:function that returns (x, y)."""
+    rows: Annotated[str | None, Parameter(group=_what)] = None
+    """all, a slice 0:1000, or a list 3,17,5:9. [default: all]"""
+    norm: Annotated[str | None, Parameter(group=_what)] = None
+    """linf, l2 or l1."""
+    eps: Annotated[str | None, Parameter(group=_what)] = None
+    """Radius in input units: a decimal, or a fraction such as 8/255."""
+    low: Annotated[float | None, Parameter(group=_what)] = None
+    """Lower bound of every input value. [default: 0]"""
+    high: Annotated[float | None, Parameter(group=_what)] = None
+    """Upper bound of every input value. [default: 1]"""
+    suite: Annotated[str | None, Parameter(group=_what)] = None
+    """A suite, an attack, or a suite file; see `brinell suites`. [default: apgd]"""
+    outputs: Annotated[Literal["logits", "probabilities", "binary-logit"] | None, Parameter(group=_what)] = None
+    """What the model returns. [default: logits]"""
+    scale: Annotated[float | None, Parameter(group=_what)] = None
+    """Divide the inputs by this first (255 for pixels). [default: 1]"""
+    layout: Annotated[Literal["as-is", "channels-last"] | None, Parameter(group=_what)] = None
+    """How the inputs' axes are ordered. [default: as-is]"""
+    seed: Annotated[int | None, Parameter(group=_how)] = None
+    """Of all random numbers in the attacks. [default: 0]"""
+    device: Annotated[str | None, Parameter(group=_how)] = None
+    """cpu, cuda, cuda:1, mps. [default: cpu]"""
+    batch_size: Annotated[int | None, Parameter(group=_how)] = None
+    """Rows in a batch; measured where it is not given."""
+
+    def overrides(self) -> dict[str, Any]:
+        """The options as a spec file would say them."""
+        return {
+            "model": _said(source=self.model, outputs=self.outputs, device=self.device),
+            "data": _said(source=self.data, rows=self.rows, scale=self.scale, layout=self.layout),
+            "threat": _said(norm=self.norm, eps=self.eps, low=self.low, high=self.high),
+            "suite": self.suite,
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+        }
+
+
+def _said(**options: object) -> dict[str, object]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+NO_OPTIONS = Options()
+
+
+@app.command
+def run(
+    spec: Path | None = None,
+    /,
+    *,
+    options: Options = NO_OPTIONS,
+    out: Annotated[Path | None, Parameter(group=_how)] = None,
+    resume: Annotated[Path | None, Parameter(group=_how)] = None,
+    quiet: Annotated[bool, Parameter(group=_how)] = False,
+    json: Annotated[bool, Parameter(group=_how)] = False,
+) -> int:
+    """Attack a classifier, keep the record of every row, and print the figures.
+
+    Without anything said: the built-in adversarially trained model on its 1,000 rows.
+
+    Parameters
+    ----------
+    spec
+        A TOML file that says what is evaluated; options override it.
+    out
+        Folder of the run, new or empty. [default: runs/…, named after what is run]
+    resume
+        Go on with the run in this folder; takes no spec and no options.
+    quiet
+        No progress, no messages.
+    json
+        Print the result as JSON.
+    """
+    from brinell.report.show import as_json, as_text
+
+    _, errors = consoles(quiet=quiet)
+    if resume is not None:
+        if spec is not None or out is not None or options != NO_OPTIONS:
+            raise BadInput("--resume", got="other options beside it", expected="the folder alone", remedy="Drop them.")
+        opened, folder = _reopened(resume), resume
+    else:
+        asked = _spec(spec, options)
+        subject, folder = _subject(asked), out or _free_folder(asked)
+        opened = _begun(subject, folder)
+    reading = _carried_out(opened, errors, quiet=quiet or json)
+    (as_json if json else as_text)(reading)
+    if not reading.figures.complete:
+        errors.print(f"The run is incomplete. Go on with: [bold]brinell run --resume {folder}[/]")
+        return EXIT_INCOMPLETE
+    errors.print(f"The record is in {folder}. Check it with: [bold]brinell verify {folder}[/]", soft_wrap=True)
+    return EXIT_DONE
+
+
+@app.command
+def plan(spec: Path | None = None, /, *, options: Options = NO_OPTIONS, json: bool = False) -> int:
+    """Say what a run would cost in passes and in time on this machine; attacks nothing.
+
+    Parameters
+    ----------
+    spec
+        A TOML file that says what is evaluated; options override it.
+    json
+        Print the plan as JSON.
+    """
+    from brinell.plan import plan_of
+    from brinell.report.show import plan_as_json, plan_as_text
+
+    (plan_as_json if json else plan_as_text)(plan_of(_subject(_spec(spec, options))))
+    return EXIT_DONE
+
+
+@app.command
+def verify(
+    folder: Path,
+    /,
+    *,
+    model: str | None = None,
+    data: str | None = None,
+    files_only: bool = False,
+    json: bool = False,
+) -> int:
+    """Check a run again from its own files, then every witness with the model.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    model
+        Where the model is, if not where the run says.
+    data
+        Where the data are, if not where the run says.
+    files_only
+        Leave model and data alone.
+    json
+        Print the findings as JSON.
+    """
+    from brinell.report.show import findings_as_json, findings_as_text
+    from brinell.verify import Finding, verify_files, verify_with_model
+
+    findings = verify_files(folder)
+    if not files_only:
+        try:
+            subject = _subject(_recorded_spec(folder, model, data))
+        except BadInput as error:
+            findings.append(Finding("model and data", None, f"{error} Name them with --model and --data."))
+        else:
+            findings += verify_with_model(folder, subject.model, subject.rows)
+    (findings_as_json if json else findings_as_text)(findings)
+    return EXIT_VERIFICATION_FAILED if any(finding.holds is False for finding in findings) else EXIT_DONE
+
+
+@app.command
+def report(folder: Path, /, *, format: Literal["text", "json", "markdown"] = "text") -> int:
+    """Print a run's figures from its ledger.
+
+    Parameters
+    ----------
+    folder
+        The run's folder; a run under way is reported as far as it has got.
+    format
+        How: text, json or markdown.
+    """
+    from brinell.report.show import as_json, as_markdown, as_text
+    from brinell.result import read_run
+
+    reading = read_run(folder)
+    {"text": as_text, "json": as_json, "markdown": as_markdown}[format](reading)
+    return EXIT_DONE if reading.figures.complete else EXIT_INCOMPLETE
+
+
+@app.command
+def models() -> int:
+    """List the built-in models, a line each."""
+    from brinell import zoo
+
+    cards = [zoo.card(name) for name in zoo.names()]
+    _list(
+        ("model", "clean", "threat", "what it is"),
+        [
+            (
+                f"builtin:{card.name}",
+                f"{card.clean_correct}/{card.clean_rows}",
+                f"{card.norm} {card.eps:g}",
+                card.description,
+            )
+            for card in cards
+        ],
+    )
+    return EXIT_DONE
+
+
+@app.command
+def suites(*, show: str | None = None) -> int:
+    """List the suites, a line each; any attack's name is a suite too.
+
+    Parameters
+    ----------
+    show
+        Print one suite whole, as a file to start your own from.
+    """
+    from brinell.suites.suite import load_suite, suite_names
+
+    if show is not None:
+        import tomli_w
+
+        print(tomli_w.dumps(load_suite(show).table()), end="")
+        return EXIT_DONE
+    loaded = [load_suite(name) for name in suite_names()]
+    _list(
+        ("suite", "passes a standing row", "what it is"),
+        [
+            (f"{suite.name} v{suite.version}", f"{suite.cost().forwards:,} + {suite.cost().backwards:,}", suite.summary)
+            for suite in loaded
+        ],
+    )
+    return EXIT_DONE
+
+
+@app.command
+def attacks() -> int:
+    """List the attacks, a line each."""
+    from brinell.attacks.catalogue import ATTACKS
+
+    _list(
+        ("attack", "norms", "what it is"),
+        [(name, ", ".join(kind.norms), kind.summary) for name, kind in ATTACKS.items()],
+    )
+    return EXIT_DONE
+
+
+def consoles(*, quiet: bool = False) -> tuple[Console, Console]:
+    """Where results go, and where messages go."""
+    return Console(highlight=False), Console(stderr=True, highlight=False, quiet=quiet)
+
+
+def _list(header: tuple[str, ...], lines: list[tuple[str, ...]]) -> None:
+    """Columns as wide as they need to be; the terminal wraps what is longer than it."""
+    widths = [max(len(line[place]) for line in (header, *lines)) for place in range(len(header))]
+    console, _ = consoles()
+    for number, line in enumerate((header, *lines)):
+        text = "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+        console.print(text, style="dim" if number == 0 else None, markup=False, soft_wrap=True)
+
+
+def _spec(path: Path | None, options: Options) -> "Spec":
+    from brinell.spec import read_spec
+
+    return read_spec(path, options.overrides())
+
+
+def _subject(spec: "Spec") -> "Subject":
+    from brinell.assemble import subject_from
+
+    return subject_from(spec)
+
+
+def _free_folder(spec: "Spec") -> Path:
+    from brinell.assemble import free_folder
+
+    return free_folder(spec)
+
+
+def _begun(subject: "Subject", folder: Path) -> "Run":
+    from brinell.opening import begin
+
+    return begin(subject, folder)
+
+
+def _reopened(folder: Path) -> "Run":
+    from brinell.opening import resume
+
+    return resume(_subject(_recorded_spec(folder, None, None)), folder)
+
+
+def _recorded_spec(folder: Path, model: str | None, data: str | None) -> "Spec":
+    from brinell.manifest import read_manifest
+    from brinell.spec import spec_beside
+
+    return spec_beside(read_manifest(folder).spec, str(folder), model=model, data=data)
+
+
+def _carried_out(opened: "Run", errors: Console, *, quiet: bool) -> Any:
+    from brinell.evaluation import finish
+    from brinell.progress import shown_on
+
+    with interrupts(errors) as stopped, shown_on(errors, quiet=quiet) as observer:
+        return finish(opened, observer, stop=stopped).reading
+
+
+@contextmanager
+def interrupts(errors: Console) -> Iterator[Callable[[], bool]]:
+    """Whether the user has asked to stop. The first Ctrl-C lets the batch in flight end; the second kills."""
+    import os
+    import signal
+
+    asked: list[int] = []
+
+    def ask(number: int, frame: object) -> None:
+        if asked:
+            os._exit(EXIT_KILLED_BY_SECOND_INTERRUPT)
+        asked.append(number)
+        errors.print("Stopping after this batch; what was found is kept. Once more to kill.")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _version() -> str:
+    from brinell import __version__
+
+    return __version__
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; its exit code."""
+    _, errors = consoles()
+    try:
+        outcome = app(arguments, exit_on_error=False, print_error=False, error_console=errors)
+    except CycloptsError as error:
+        errors.print(f"[bold red]bad input[/]  {error}", soft_wrap=True)
+        return EXIT_BAD_INPUT
+    except BrinellError as error:
+        errors.print(f"[bold red]{error.subject}[/]", soft_wrap=True)
+        for label, text in (("got", error.got), ("expected", error.expected), ("remedy", error.remedy)):
+            errors.print(f"  [dim]{label:<9}[/]", end="")
+            errors.print(text, markup=False, soft_wrap=True)
+        return error.exit_code
+    return outcome if isinstance(outcome, int) else EXIT_DONE
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())

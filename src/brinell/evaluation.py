@@ -1,0 +1,261 @@
+"""The Python interface: evaluate a model on arrays at hand, and read what came of it."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from brinell.claim import threat_of
+from brinell.errors import BadInput
+from brinell.metrics import Figures, PerturbationSize, Proportion
+from brinell.models.outputs import OUTPUTS, Outputs
+from brinell.models.torch_model import TorchModel
+from brinell.opening import begin
+from brinell.opening import resume as resumed
+from brinell.points import WITNESSES
+from brinell.records import RowRecord
+from brinell.result import Reading, conclude, read_run
+from brinell.rows import Layout, Rows, rows_of
+from brinell.run import Run
+from brinell.subject import Subject
+from brinell.suites.suite import DEFAULT, Suite, load_suite, suite_from
+from brinell.tally import Observer, ignore
+from brinell.threat import Threat
+
+
+class Result:
+    """What came of a run: its figures, its record and its witnesses, read from its folder."""
+
+    def __init__(self, reading: Reading, keeper: "tempfile.TemporaryDirectory[str] | None" = None) -> None:
+        self._reading = reading
+        self._keeper = keeper  # a temporary folder lives as long as the result
+
+    @property
+    def reading(self) -> Reading:
+        """All that the run's folder says."""
+        return self._reading
+
+    @property
+    def folder(self) -> Path:
+        """Where the run's files are; temporary unless ``out`` was given."""
+        return self._reading.folder
+
+    @property
+    def figures(self) -> Figures:
+        """All figures."""
+        return self._reading.figures
+
+    @property
+    def clean_accuracy(self) -> Proportion:
+        """Rows correct before any attack, over all rows."""
+        return self.figures.clean_accuracy
+
+    @property
+    def robust_accuracy(self) -> Proportion:
+        """Rows that stand, over all rows: an upper bound of the truth."""
+        return self.figures.robust_accuracy
+
+    @property
+    def attack_success_rate(self) -> Proportion:
+        """Broken rows, over the initially correct rows."""
+        return self.figures.attack_success_rate
+
+    @property
+    def perturbation(self) -> PerturbationSize:
+        """Sizes of the witnesses, over the broken rows."""
+        return self.figures.perturbation
+
+    @property
+    def rows(self) -> tuple[RowRecord, ...]:
+        """The record of every row, in the order of the selection."""
+        return self._reading.rows
+
+    @property
+    def claim(self) -> str:
+        """The robust accuracy in one line with all its conditions."""
+        return self._reading.claim.line()
+
+    def witness(self, row: int) -> NDArray[Any] | None:
+        """The point on which the model errs for the row with that index in the data set; None where there is none."""
+        for record in self.rows:
+            if record.row == row and record.status == "broken":
+                points: NDArray[Any] = np.load(self.folder / WITNESSES, mmap_mode="r")
+                return np.array(points[record.place])
+        return None
+
+    def save(self, folder: str | Path) -> Self:
+        """Copy the run's folder, so that it stays; the result then reads from there.
+
+        Raises
+        ------
+        BadInput
+            If the folder holds something already.
+        """
+        import shutil
+
+        target = Path(folder)
+        if target.exists() and any(target.iterdir()):
+            raise BadInput(f"folder {target}", got="files", expected="a new folder", remedy="Name another.")
+        shutil.copytree(self.folder, target, dirs_exist_ok=True)
+        self._reading, self._keeper = read_run(target), None
+        return self
+
+    def __repr__(self) -> str:
+        return self.claim
+
+
+def evaluate(
+    model: nn.Module,
+    x: object,
+    y: object,
+    *,
+    threat: Threat,
+    suite: str | Suite = DEFAULT,
+    seed: int = 0,
+    outputs: Outputs = "logits",
+    rows: str = "all",
+    layout: Layout = "as-is",
+    batch_size: int | None = None,
+    out: str | Path | None = None,
+    observer: Observer = ignore,
+) -> Result:
+    """Attack a classifier on given rows and return the figures with their record.
+
+    Parameters
+    ----------
+    model
+        Maps ``(row, *feature)`` in input units to one score per class; in evaluation mode.
+    x, y
+        Inputs inside the threat model's box, and true classes (or one-hot rows); arrays or tensors.
+    threat
+        The threat model, for example ``Threat("linf", eps="8/255")``.
+    suite
+        Name of a suite or an attack, a suite file, or a ``Suite``.
+    seed
+        Of all random numbers in the attacks.
+    outputs
+        What the model returns: ``logits``, ``probabilities`` or ``binary-logit``.
+    rows
+        Which of the rows: ``all``, ``0:1000``, ``3,17,5:9``.
+    layout
+        ``channels-last`` turns inputs (row, height, width, channel) before the model sees them.
+    batch_size
+        Rows in a batch; measured where it is not given.
+    out
+        Folder of the run, new or empty; temporary where it is not given. A folder that holds a run that was cut
+        off is gone on with by ``resume``.
+    observer
+        Called after every batch with how far the run has got.
+
+    Raises
+    ------
+    BadInput
+        If anything that was given would make the number wrong; nothing has been attacked then.
+    ModelFailed
+        If the model raises on every row of a batch.
+    """
+    subject = subject_of(
+        model, x, y, threat=threat, suite=suite, seed=seed, outputs=outputs, rows=rows, layout=layout, size=batch_size
+    )
+    keeper = tempfile.TemporaryDirectory(prefix="brinell-") if out is None else None
+    folder = Path(keeper.name if keeper is not None else str(out))
+    return finish(begin(subject, folder), observer, keeper=keeper)
+
+
+def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observer: Observer = ignore) -> Result:
+    """Go on with a run that was cut off, with the model and the data that it was begun with.
+
+    Raises
+    ------
+    BadInput
+        If the folder holds no run, or model or data are others.
+    """
+    manifest = read_run(Path(folder)).manifest
+    subject = subject_of(
+        model,
+        x,
+        y,
+        threat=threat_of(manifest),
+        suite=suite_from({key: manifest.suite[key] for key in ("name", "version", "summary", "attacks")}, str(folder)),
+        seed=manifest.seed,
+        outputs=manifest.model["outputs"],
+        rows=manifest.data["selection"],
+        layout="as-is",
+        size=manifest.batch_size,
+    )
+    return finish(resumed(subject, Path(folder)), observer)
+
+
+def open_run(folder: str | Path) -> Result:
+    """The result in a run's folder.
+
+    Raises
+    ------
+    BadInput
+        If it is not the folder of a run.
+    """
+    return Result(read_run(Path(folder)))
+
+
+def finish(
+    run: Run,
+    observer: Observer = ignore,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    keeper: "tempfile.TemporaryDirectory[str] | None" = None,
+) -> Result:
+    """Carry a run to its end, or to where ``stop`` says; seal its folder in any case."""
+    state = "interrupted"
+    try:
+        if run.go(observer, stop):
+            state = "complete"
+    finally:
+        run.close(state)
+        reading = conclude(run.folder)
+    return Result(reading, keeper)
+
+
+def subject_of(
+    model: object,
+    x: object,
+    y: object,
+    *,
+    threat: Threat,
+    suite: str | Suite,
+    seed: int,
+    outputs: Outputs,
+    rows: str,
+    layout: Layout,
+    size: int | None,
+) -> Subject:
+    """What is to be evaluated, from objects at hand."""
+    if not isinstance(model, nn.Module):
+        raise BadInput(
+            "model", got=type(model).__name__, expected="a torch.nn.Module", remedy="Wrap the function in a module."
+        )
+    if outputs not in OUTPUTS:
+        raise BadInput("outputs", got=repr(outputs), expected=", ".join(OUTPUTS), remedy="Choose one.")
+    adapter = TorchModel(model, outputs)
+    return Subject(
+        model=adapter,
+        model_source=type(model).__name__,
+        rows=in_precision(rows_of(x, y, selection=rows, layout=layout), adapter),
+        threat=threat,
+        suite=load_suite(suite) if isinstance(suite, str) else suite,
+        seed=seed,
+        batch_size=size,
+    )
+
+
+def in_precision(rows: Rows, model: TorchModel) -> Rows:
+    """The rows in the precision in which the model takes points."""
+    wanted = np.dtype(str(model.dtype).removeprefix("torch."))
+    if rows.x.dtype == wanted:
+        return rows
+    note = f"inputs converted from {rows.x.dtype} to {wanted}"
+    return replace(rows, x=rows.x.astype(wanted), notes=(*rows.notes, note))

@@ -1,0 +1,173 @@
+"""The record of a run: a table of rows and a table of attempts. Every figure is read from here.
+
+While a run goes on the tables are SQLite in write-ahead mode, committed after every batch, so that a kill loses at most
+the batch in flight.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Self
+
+from brinell.errors import BadInput
+from brinell.records import AttemptRecord, Record, RowRecord, SessionRecord, columns
+
+LEDGER = "ledger.sqlite"
+
+_SQL = {int: "INTEGER", float: "REAL", str: "TEXT"}
+_TABLES: dict[type[Record], tuple[str, str]] = {
+    RowRecord: ("rows", "row"),
+    AttemptRecord: ("attempts", "row, stage, attempt"),
+    SessionRecord: ("sessions", "session"),
+}
+
+
+class Ledger:
+    """The tables of one run. Open it with ``create`` or ``open``, and close it."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.row_factory = sqlite3.Row
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        """A new, empty ledger."""
+        ledger = cls(path)
+        ledger._db.execute("PRAGMA journal_mode=WAL")
+        ledger._db.execute("PRAGMA synchronous=NORMAL")
+        for kind, (table, key) in _TABLES.items():
+            parts = [
+                f"{name} {_SQL[t]}{'' if optional else ' NOT NULL'}" for name, (t, optional) in columns(kind).items()
+            ]
+            ledger._db.execute(f"CREATE TABLE {table} ({', '.join(parts)}, PRIMARY KEY ({key})) WITHOUT ROWID")
+        return ledger
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The ledger of a run that exists.
+
+        Raises
+        ------
+        BadInput
+            If the file is absent or is not a ledger.
+        """
+        try:
+            if not path.is_file():
+                raise sqlite3.DatabaseError("no such file")
+            ledger = cls(path)
+            ledger._db.execute("SELECT count(*) FROM rows, sessions LIMIT 1")
+        except sqlite3.DatabaseError as error:
+            raise BadInput(
+                f"ledger {path}", got=str(error), expected="the ledger of a run", remedy="Name the run's folder."
+            ) from None
+        return ledger
+
+    def release(self) -> None:
+        """Close the ledger as a reader, leaving its files as they are."""
+        self._db.close()
+
+    def close(self) -> None:
+        """Fold the write-ahead log into the one file, and close it."""
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._db.execute("PRAGMA journal_mode=DELETE")
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of what is written within, or none of it."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Write records of one kind."""
+        for record in records:
+            values = asdict(record)
+            marks = ", ".join("?" * len(values))
+            table, _ = _TABLES[type(record)]
+            self._db.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", list(values.values()))
+
+    def rows(self) -> list[RowRecord]:
+        """All rows, in the order of the selection."""
+        return [RowRecord(**dict(record)) for record in self._db.execute("SELECT * FROM rows ORDER BY place")]
+
+    def attempts(self) -> Iterator[AttemptRecord]:
+        """All attempts that have ended, by stage, attempt and row."""
+        for record in self._db.execute("SELECT * FROM attempts ORDER BY stage, attempt, row"):
+            yield AttemptRecord(**dict(record))
+
+    def sessions(self) -> list[SessionRecord]:
+        """All stretches of work, in order."""
+        return [SessionRecord(**dict(record)) for record in self._db.execute("SELECT * FROM sessions ORDER BY session")]
+
+    def update_row(self, row: int, **values: int | float | str | None) -> None:
+        """Change some fields of one row."""
+        assignments = ", ".join(f"{name} = ?" for name in values)
+        self._db.execute(f"UPDATE rows SET {assignments} WHERE row = ?", [*values.values(), row])
+
+    def add_attempt(self, record: AttemptRecord) -> None:
+        """Write an attempt that has ended, and its passes to its row's account."""
+        self.add([record])
+        self._db.execute(
+            "UPDATE rows SET forwards = forwards + ?, backwards = backwards + ? WHERE row = ?",
+            (record.forwards, record.backwards, record.row),
+        )
+
+    def refuse_witness(self, row: int) -> None:
+        """The referee did not confirm the row's witness: the row stands again, the count says so."""
+        self._db.execute(
+            "UPDATE attempts SET outcome = 'unconfirmed' WHERE (row, stage, attempt) = "
+            "(SELECT row, stage, attempt FROM rows WHERE row = ?)",
+            (row,),
+        )
+        self._db.execute(
+            "UPDATE rows SET unconfirmed = unconfirmed + 1, stage = NULL, attempt = NULL, prediction = NULL, margin = NULL,"
+            " distance = NULL, witness_digest = NULL WHERE row = ?",
+            (row,),
+        )
+
+    def start_session(self, started: str) -> int:
+        """Begin a stretch of work; its number."""
+        number = len(self.sessions()) + 1
+        counters = [name for name, (kind, _) in columns(SessionRecord).items() if kind is int and name != "session"]
+        self.add([SessionRecord(session=number, started=started, ended=None, **dict.fromkeys(counters, 0))])
+        return number
+
+    def count_passes(self, session: int, **passes: int) -> None:
+        """Add to a session's account; the names are fields of ``SessionRecord``."""
+        assignments = ", ".join(f"{name} = {name} + ?" for name in passes)
+        self._db.execute(f"UPDATE sessions SET {assignments} WHERE session = ?", [*passes.values(), session])
+
+    def end_session(self, session: int, ended: str) -> None:
+        """Mark a stretch of work as ended by its own will."""
+        self._db.execute("UPDATE sessions SET ended = ? WHERE session = ?", (ended, session))
+
+    def claimed(self) -> list[RowRecord]:
+        """Rows with a witness that the referee has not seen yet."""
+        query = "SELECT * FROM rows WHERE stage IS NOT NULL AND confirmed = 0 ORDER BY place"
+        return [RowRecord(**dict(record)) for record in self._db.execute(query)]
+
+    def to_attempt(self) -> list[int]:
+        """Rows that still stand, in the order of the selection."""
+        query = "SELECT row FROM rows WHERE status = 'pending' AND stage IS NULL ORDER BY place"
+        return [record["row"] for record in self._db.execute(query)]
+
+    def attempted(self, stage: int, attempt: int) -> set[int]:
+        """Rows whose attempt of that attack has ended."""
+        query = "SELECT row FROM attempts WHERE stage = ? AND attempt = ?"
+        return {record["row"] for record in self._db.execute(query, (stage, attempt))}
+
+    def settle(self) -> None:
+        """The suite is through: rows still pending are standing, or in error where an attempt could not be judged."""
+        self._db.execute(
+            "UPDATE rows SET status = 'error', reason = (SELECT reason FROM attempts WHERE attempts.row = rows.row AND "
+            "outcome = 'error' ORDER BY stage, attempt LIMIT 1) WHERE status = 'pending' AND EXISTS "
+            "(SELECT 1 FROM attempts WHERE attempts.row = rows.row AND outcome = 'error')"
+        )
+        self._db.execute("UPDATE rows SET status = 'standing' WHERE status = 'pending'")

@@ -1,0 +1,166 @@
+"""What a run was made with and under which circumstances, and the digests that tell whether its files were changed."""
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from brinell.errors import BadInput
+from brinell.spec import Spec
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+"""Version of the run folder's format; raised with every change that a reader must know of."""
+
+
+class Environment(BaseModel):
+    """Software and hardware."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    brinell: str
+    python: str
+    torch: str
+    numpy: str
+    platform: str
+    processor: str
+    threads: int
+    """Threads that torch computes with."""
+    device: str
+    precision: str
+    """The model's own precision, then that of the inputs."""
+
+
+class Manifest(BaseModel):
+    """The circumstances of one run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: int
+    run: str
+    """A name for the run: the folder's when it was begun."""
+    state: Literal["running", "interrupted", "complete"]
+    started: str
+    """UTC, ISO 8601."""
+    ended: str | None
+    """UTC; None while the run goes on or if it was killed."""
+    seconds: float
+    """Time spent in all sessions that ended by themselves, checks included."""
+    environment: Environment
+    spec: Spec | None
+    """What was asked for; None where model and rows were handed over in Python."""
+    model: dict[str, Any]
+    """Source, fingerprint (SHA-256 of weights and architecture), classes, declared outputs."""
+    data: dict[str, Any]
+    """Source, selection, digest of the selected rows, counts."""
+    threat: dict[str, Any]
+    """Norm, eps as a number and as written, bounds, goal, access."""
+    suite: dict[str, Any]
+    """Name, version, digest, and every attack with all its settings as it was run."""
+    seed: int
+    batch_size: int
+    """Rows in a full batch."""
+    pull_in: float
+    """How far inside the box gradients were taken, in input units; 0 where its faces do not mask them."""
+    notes: list[str]
+    """What was adapted or is worth knowing, a sentence each."""
+    files: dict[str, str]
+    """SHA-256 of each other file of the run, once it has ended."""
+    digest: str
+    """SHA-256 of everything above: quote it with the figure, and nobody can change the run unseen."""
+
+    def sealed(self) -> "Manifest":
+        """The same with the digest that belongs to it."""
+        return self.model_copy(update={"digest": self.expected_digest()})
+
+    def expected_digest(self) -> str:
+        """The digest that the contents call for."""
+        contents = self.model_dump(mode="json", exclude={"digest"})
+        return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest, whole or not at all."""
+    replace_text(folder / MANIFEST, json.dumps(manifest.sealed().model_dump(mode="json"), indent=2) + "\n")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a run.
+
+    Raises
+    ------
+    BadInput
+        If the folder holds no run, or one of a format that this version does not know.
+    """
+    path = folder / MANIFEST
+    try:
+        table = json.loads(path.read_text("utf-8"))
+        if isinstance(table, dict) and table.get("format", FORMAT) != FORMAT:
+            raise BadInput(
+                f"run {folder}", got=f"format {table['format']}", expected=f"format {FORMAT}", remedy="Use its version."
+            )
+        return Manifest.model_validate(table)
+    except OSError:
+        raise BadInput(
+            f"run {folder}", got=f"no {MANIFEST}", expected="the folder of a run", remedy="Check the path."
+        ) from None
+    except (json.JSONDecodeError, ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadInput(
+            f"run {folder}",
+            got=f"a {MANIFEST} that cannot be read ({reason})",
+            expected="JSON",
+            remedy="It was changed.",
+        ) from None
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def file_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of each of the files that exist."""
+    found = {}
+    for name in sorted(names):
+        path = folder / name
+        if path.is_file():
+            with path.open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def now() -> str:
+    """The time, UTC, ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def environment(device: str, precision: str) -> Environment:
+    """Software and hardware of this process."""
+    import numpy
+    import torch
+
+    from brinell import __version__
+
+    return Environment(
+        brinell=__version__,
+        python=platform.python_version(),
+        torch=torch.__version__,
+        numpy=numpy.__version__,
+        platform=f"{platform.system()} {platform.release()}",
+        processor=f"{platform.machine()}, {os.cpu_count()} cores",
+        threads=torch.get_num_threads(),
+        device=device if not device.startswith("cuda") else f"{device} ({torch.cuda.get_device_name(device)})",
+        precision=precision,
+    )

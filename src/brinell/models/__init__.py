@@ -1,0 +1,1 @@
+"""Model adapters: one kind of model a file."""

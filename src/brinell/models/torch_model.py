@@ -1,0 +1,112 @@
+"""A PyTorch module as a model: evaluated as it is, and left as it was."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from brinell.errors import BadInput
+from brinell.models.outputs import Outputs, as_logits, unwrapped
+from brinell.models.protocol import Climbed
+from brinell.shapes import Inputs, Logits, PerRow
+
+
+@dataclass(eq=False)
+class TorchModel:
+    """An ``nn.Module`` that maps inputs in the data's own space to one score per class.
+
+    Points are float32, or float64 for a float64 module; a half-precision module gets them cast, as it would in use.
+    Autocast is off inside, and parameters take no gradients.
+    """
+
+    module: nn.Module
+    outputs: Outputs = "logits"
+    device: torch.device = field(init=False)
+    dtype: torch.dtype = field(init=False)
+    own_dtype: torch.dtype = field(init=False)
+    """The module's own precision, that of its first floating-point parameter or buffer."""
+
+    def __post_init__(self) -> None:
+        tensors = [t for t in (*self.module.parameters(), *self.module.buffers()) if t.is_floating_point()]
+        self.own_dtype = tensors[0].dtype if tensors else torch.float32
+        self.device = tensors[0].device if tensors else torch.device("cpu")
+        self.dtype = torch.float64 if self.own_dtype == torch.float64 else torch.float32
+
+    def raw(self, points: Inputs) -> object:
+        """What the module returns, unwrapped from nothing."""
+        with torch.autocast(self.device.type, enabled=False):
+            return self.module(points.to(self.own_dtype))
+
+    def _logits(self, points: Inputs) -> Logits:
+        return as_logits(unwrapped(self.raw(points))[0], self.outputs).to(self.dtype)
+
+    def scores(self, points: Inputs) -> Logits:
+        """The logits of each point: one forward pass."""
+        with torch.no_grad():
+            return self._logits(points)
+
+    def gradient(self, points: Inputs, climb: Callable[[Logits], PerRow]) -> Climbed:
+        """Logits, loss and gradient of each point: one forward and one backward pass.
+
+        Raises
+        ------
+        BadInput
+            If no gradient of the output by the input can be had.
+        """
+        with torch.enable_grad():
+            leaf = points.detach().requires_grad_(True)
+            logits = self._logits(leaf)
+            loss = climb(logits)
+            if not loss.requires_grad:
+                raise _no_gradient("an output that is cut off from its input")
+            grad = torch.autograd.grad(loss.sum(), leaf, allow_unused=True)[0]
+        if grad is None:
+            raise _no_gradient("an output that does not depend on its input")
+        return Climbed(logits.detach(), loss.detach(), grad)
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Evaluate within; afterwards modes, buffers, ``requires_grad``, ``.grad`` and the random state are as before."""
+        modes = [(module, module.training) for module in self.module.modules()]
+        wanted = [(parameter, parameter.requires_grad) for parameter in self.module.parameters()]
+        buffers = [(buffer, buffer.detach().clone()) for buffer in self.module.buffers()]
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            try:
+                for parameter, _ in wanted:
+                    parameter.requires_grad_(False)
+                yield
+            finally:
+                for parameter, wants in wanted:
+                    parameter.requires_grad_(wants)
+                for module, training in modes:
+                    module.training = training
+                with torch.no_grad():
+                    for buffer, before in buffers:
+                        buffer.copy_(before)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the names, shapes, precisions and values of all parameters and buffers, and the module's text."""
+        digest = hashlib.sha256(repr(self.module).encode())
+        for name, tensor in sorted(self.module.state_dict().items()):
+            if isinstance(tensor, Tensor):
+                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+                digest.update(_bytes_of(tensor))
+        return digest.hexdigest()
+
+
+def _bytes_of(tensor: Tensor) -> bytes:
+    plain = tensor.detach().cpu().contiguous()
+    return plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+
+
+def _no_gradient(got: str) -> BadInput:
+    return BadInput(
+        "model gradients",
+        got=got,
+        expected="logits that are differentiable by the input",
+        remedy="Look for detach(), no_grad(), rounding, or a round trip through numpy in the model's forward.",
+    )

@@ -1,0 +1,194 @@
+"""How a run begins, and how it goes on after it was cut off: checks first, then the folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from brinell.engine import Engine
+from brinell.errors import BadInput
+from brinell.geometry import size
+from brinell.ledger import LEDGER, Ledger
+from brinell.manifest import FORMAT, MANIFEST, Manifest, environment, now, read_manifest, replace_text, write_manifest
+from brinell.points import CLEAN_LOGITS, ORIGINALS, WITNESSES, PointFile
+from brinell.preflight import Readiness, preflight
+from brinell.records import RowRecord
+from brinell.run import Run
+from brinell.spec import written
+from brinell.subject import Subject
+from brinell.suites.suite import Suite
+from brinell.threat import Threat
+
+DERIVED = ("rows.parquet", "attempts.parquet", "result.json")
+"""Files that are made from the ledger when a session ends."""
+SPEC = "spec.toml"
+
+
+def begin(subject: Subject, folder: Path) -> Run:
+    """Check everything, then make the folder and its empty ledger; no attack has run when this returns.
+
+    Raises
+    ------
+    BadInput
+        If anything would make the number wrong, or the folder holds something already.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        is_run = (folder / MANIFEST).is_file()
+        raise BadInput(
+            f"output folder {folder}",
+            got="a run that is there already" if is_run else "a folder that is not empty",
+            expected="a new folder",
+            remedy=f"Name another with --out, or go on with it: brinell run --resume {folder}."
+            if is_run
+            else "Name another with --out.",
+        )
+    subject.suite.check(subject.threat.norm)
+    ready = preflight(subject.model, subject.rows, subject.threat, batch_size=subject.batch_size)
+    suite = subject.suite.fit(ready.classes)
+    notes = [*ready.notes, *subject.suite.replacements(suite)]
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = _manifest(subject, suite, ready, folder, notes)
+    if subject.spec is not None:
+        replace_text(folder / SPEC, written(subject.spec))
+    ledger = Ledger.create(folder / LEDGER)
+    with ledger.transaction():
+        ledger.add(_row_records(subject))
+    write_manifest(folder, manifest)
+    run = _opened(folder, subject, manifest, suite, ledger)
+    with ledger.transaction():
+        ledger.count_passes(run.session, preflight_forwards=ready.forwards, preflight_backwards=ready.backwards)
+    return run
+
+
+def resume(subject: Subject, folder: Path) -> Run:
+    """Open a run that was cut off; it goes on with the same random numbers.
+
+    Raises
+    ------
+    BadInput
+        If the folder holds no run, or model, rows, threat model, suite or seed are not those that it was begun with.
+    """
+    manifest = read_manifest(folder)
+    suite = subject.suite.fit(manifest.model["classes"])
+    then_and_now = {
+        "model fingerprint": (manifest.model["fingerprint"], subject.model.fingerprint()),
+        "rows": (manifest.data["digest"], subject.rows.digest()),
+        "threat model": (manifest.threat, _threat_table(subject.threat)),
+        "suite": (manifest.suite["digest"], suite.digest()),
+        "seed": (manifest.seed, subject.seed),
+    }
+    for subject_name, (then, current) in then_and_now.items():
+        if then != current:
+            raise BadInput(
+                f"{subject_name} of run {folder}",
+                got=str(current),
+                expected=f"{then}, as when it was begun",
+                remedy="Resume with what it was begun with, or start another run.",
+            )
+    for name in DERIVED:
+        (folder / name).unlink(missing_ok=True)
+    write_manifest(folder, manifest.model_copy(update={"state": "running", "ended": None, "files": {}}))
+    return _opened(folder, subject, manifest, suite, Ledger.open(folder / LEDGER))
+
+
+def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, ledger: Ledger) -> Run:
+    rows, model = subject.rows, subject.model
+    shape = (len(rows), *rows.x.shape[1:])
+    engine = Engine(
+        model,
+        subject.threat,
+        classes=manifest.model["classes"],
+        seed=subject.seed,
+        batch_size=manifest.batch_size,
+        pull_in=manifest.pull_in,
+    )
+    with ledger.transaction():
+        session = ledger.start_session(now())
+    return Run(
+        folder=folder,
+        subject=subject,
+        suite=suite,
+        engine=engine,
+        ledger=ledger,
+        session=session,
+        places={int(row): place for place, row in enumerate(rows.index)},
+        witnesses=PointFile(folder / WITNESSES, shape, rows.x.dtype),
+        originals=PointFile(folder / ORIGINALS, shape, rows.x.dtype),
+        clean_logits=PointFile(folder / CLEAN_LOGITS, (len(rows), engine.classes), rows.x.dtype),
+    )
+
+
+def _row_records(subject: Subject) -> Iterator[RowRecord]:
+    rows = subject.rows
+    for place, (row, label, digest) in enumerate(zip(rows.index, rows.y, rows.digests(), strict=True)):
+        x = torch.from_numpy(rows.x[place : place + 1]).double()
+        yield RowRecord(
+            row=int(row),
+            place=place,
+            label=int(label),
+            digest=digest,
+            status="pending",
+            clean_prediction=None,
+            clean_margin=None,
+            input_size=float(size(x, subject.threat.norm)[0]),
+            stage=None,
+            attempt=None,
+            prediction=None,
+            margin=None,
+            distance=None,
+            witness_digest=None,
+            confirmed=0,
+            unconfirmed=0,
+            forwards=0,
+            backwards=0,
+            reason=None,
+        )
+
+
+def _manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Path, notes: list[str]) -> Manifest:
+    model, rows = subject.model, subject.rows
+    own, points = (str(dtype).removeprefix("torch.") for dtype in (model.own_dtype, model.dtype))
+    return Manifest(
+        format=FORMAT,
+        run=folder.resolve().name,
+        state="running",
+        started=now(),
+        ended=None,
+        seconds=0.0,
+        environment=environment(str(model.device), f"{own} model, {points} inputs"),
+        spec=subject.spec,
+        model={
+            "source": subject.model_source,
+            "fingerprint": model.fingerprint(),
+            "classes": ready.classes,
+            "outputs": model.outputs,
+        },
+        data={
+            "source": rows.source,
+            "selection": rows.selection,
+            "rows": len(rows),
+            "total": rows.total,
+            "shape": list(rows.x.shape[1:]),
+            "digest": rows.digest(),
+        },
+        threat=_threat_table(subject.threat),
+        suite={**suite.table(), "digest": suite.digest()},
+        seed=subject.seed,
+        batch_size=ready.batch_size,
+        pull_in=ready.pull_in,
+        notes=notes,
+        files={},
+        digest="",
+    )
+
+
+def _threat_table(threat: Threat) -> dict[str, str | float]:
+    return {
+        "norm": threat.norm,
+        "eps": float(threat.eps),
+        "eps_text": threat.eps_text,
+        "low": threat.low,
+        "high": threat.high,
+        "goal": threat.goal,
+        "access": threat.access,
+    }

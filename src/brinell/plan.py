@@ -1,0 +1,86 @@
+"""What a run will cost, before it is begun: passes by the attacks' cards, time by the bare model on this machine."""
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from brinell.losses import CROSS_ENTROPY
+from brinell.preflight import preflight
+from brinell.queries import Cost
+from brinell.subject import Subject
+
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A forecast. The truth lies between the two ends: each row that falls costs nothing from then on."""
+
+    rows: int
+    classes: int
+    batch_size: int
+    attacks: tuple[tuple[str, int, Cost], ...]
+    """Title, attempts, and passes for one row that stands to the end."""
+    most: Cost
+    """Passes if every row stands to the end."""
+    least_forwards: int
+    """Passes if every row falls to its first query: one on the clean row, one to break it, one by the referee."""
+    forward_seconds: float
+    """One forward pass of one row, in a full batch."""
+    gradient_seconds: float
+    """One forward and one backward pass of one row, in a full batch."""
+    notes: tuple[str, ...]
+
+    @property
+    def most_seconds(self) -> float:
+        """Time if every row stands to the end, by the bare model's speed."""
+        alone = self.most.forwards - self.most.backwards
+        return self.most.backwards * self.gradient_seconds + alone * self.forward_seconds
+
+
+def plan_of(subject: Subject) -> Plan:
+    """Check everything, time the bare model on a batch, and add up; attacks nothing.
+
+    Raises
+    ------
+    BadInput
+        As a run would, before its first attack.
+    """
+    from brinell.attacks.catalogue import title
+
+    subject.suite.check(subject.threat.norm)
+    ready = preflight(subject.model, subject.rows, subject.threat, batch_size=subject.batch_size)
+    suite = subject.suite.fit(ready.classes)
+    forward, gradient = _seconds_per_row(subject, ready.batch_size)
+    rows = len(subject.rows)
+    per_row = suite.cost() if subject.threat.eps > 0 else Cost(0, 0)
+    return Plan(
+        rows=rows,
+        classes=ready.classes,
+        batch_size=ready.batch_size,
+        attacks=tuple((title(attack), attack.attempts(), attack.cost()) for attack in suite.attacks),
+        most=per_row.times(rows) + Cost(rows, 0),
+        least_forwards=3 * rows,
+        forward_seconds=forward,
+        gradient_seconds=gradient,
+        notes=(*ready.notes, *subject.suite.replacements(suite)),
+    )
+
+
+def _seconds_per_row(subject: Subject, batch_size: int) -> tuple[float, float]:
+    """Fastest of a few rounds, for a forward pass and for a forward and a backward pass."""
+    model, rows = subject.model, subject.rows
+    places = [place % len(rows) for place in range(batch_size)]
+    x = torch.from_numpy(rows.x[places]).to(model.device, model.dtype)
+    y = torch.from_numpy(rows.y[places]).to(model.device)
+    forward, gradient = [], []
+    with model.undisturbed():
+        for _ in range(ROUNDS):
+            start = time.perf_counter()
+            float(model.scores(x).sum())
+            middle = time.perf_counter()
+            float(model.gradient(x, lambda logits: CROSS_ENTROPY.climb(logits, y)).loss.sum())
+            forward.append(middle - start)
+            gradient.append(time.perf_counter() - middle)
+    return min(forward) / batch_size, min(gradient) / batch_size

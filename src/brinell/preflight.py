@@ -1,0 +1,313 @@
+"""Before an attack: what would make the number wrong is refused, with what to do; what was adapted is noted.
+
+Costs a few passes on at most 64 rows. Each check is one function; a check that refuses raises ``BadInput``.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from brinell.errors import BadInput
+from brinell.losses import CROSS_ENTROPY
+from brinell.models.outputs import check_scores, unwrapped
+from brinell.models.torch_model import TorchModel
+from brinell.random import Noise, stream_key
+from brinell.rows import Rows
+from brinell.shapes import Inputs, Labels, Logits, PerRow
+from brinell.threat import Threat
+
+SAMPLE = 64
+"""Rows on which a model is tried."""
+ALONE = 4
+"""Rows that are also scored one by one."""
+NOISY = 1e-4
+"""Relative difference of logits between two passes (float32) above which it is noted."""
+PULL_IN = 1e-6
+"""How far inside the box gradients are taken where its faces mask them, as a fraction of the box's width."""
+BATCH_SIZES = (32, 64, 128, 256, 512)
+TRIAL_SECONDS = 1.5
+
+
+@dataclass(eq=False)
+class Readiness:
+    """What preflight found out about a model on some rows."""
+
+    classes: int = 0
+    pull_in: float = 0.0
+    """How far inside the box gradients must be taken, in input units; 0 where its faces do not mask them."""
+    batch_size: int = 0
+    forwards: int = 0
+    """Passes made by the checks."""
+    backwards: int = 0
+    notes: list[str] = field(default_factory=list)
+    """What was adapted or is worth knowing, a sentence each."""
+
+
+def preflight(model: TorchModel, rows: Rows, threat: Threat, *, batch_size: int | None) -> Readiness:
+    """Check data, threat model and model, and choose the batch size if it is not given.
+
+    Raises
+    ------
+    BadInput
+        At the first thing that would make the number wrong.
+    """
+    ready = Readiness(notes=list(rows.notes))
+    check_inputs(rows, threat)
+    check_eps(rows, threat, ready)
+    check_mode(model)
+    if model.own_dtype != model.dtype:
+        ready.notes.append(
+            f"model runs in {_name(model.own_dtype)}; inputs are {_name(model.dtype)} and are cast by it"
+        )
+    x = torch.as_tensor(rows.x[:SAMPLE]).to(model.device, model.dtype)
+    y = torch.as_tensor(rows.y[:SAMPLE]).to(model.device)
+    with model.undisturbed():
+        check_outputs(model, x, rows, ready)
+        check_labels(rows, ready)
+        logits = model.scores(x)
+        ready.forwards += len(x)
+        check_repeatable(model, x, logits, ready)
+        check_batch_independence(model, x, logits, ready)
+        check_gradients(model, x, y, ready)
+        check_faces(model, x, y, threat, ready)
+        ready.batch_size = batch_size or _fastest_batch_size(model, x, y, len(rows), ready)
+    return ready
+
+
+def check_inputs(rows: Rows, threat: Threat) -> None:
+    """Refuse inputs that are not finite or lie outside the box."""
+    flat = rows.x.reshape(len(rows), -1)
+    finite = np.isfinite(flat).all(axis=1)
+    if not finite.all():
+        raise BadInput(
+            "inputs",
+            got=f"NaN or infinity in rows {_some(rows.index[~finite])}",
+            expected="finite numbers",
+            remedy="Repair these rows, or select others with `rows`.",
+        )
+    outside = (flat < threat.low).any(axis=1) | (flat > threat.high).any(axis=1)
+    if outside.any():
+        smallest, largest = float(flat.min()), float(flat.max())
+        raise BadInput(
+            "inputs",
+            got=f"values from {smallest:g} to {largest:g}; {int(outside.sum())} rows lie outside: "
+            f"{_some(rows.index[outside])}",
+            expected=f"the box [{threat.low:g}, {threat.high:g}]",
+            remedy=_scale_remedy(smallest, largest),
+        )
+
+
+def _scale_remedy(smallest: float, largest: float) -> str:
+    if smallest >= 0 and 1.5 < largest <= 255:
+        return "These look like pixels: divide them by 255 (`scale = 255`)."
+    if smallest < 0:
+        return (
+            "These look normalised: give inputs before normalisation and make that part of the model, "
+            "or state the true bounds with `low` and `high`."
+        )
+    return "State the true bounds with `low` and `high`."
+
+
+def check_eps(rows: Rows, threat: Threat, ready: Readiness) -> None:
+    """Refuse a radius that reaches across the whole box; note one that looks like another scale."""
+    width = threat.high - threat.low
+    dimension = int(np.prod(rows.x.shape[1:]))
+    across = {"linf": width, "l2": width * dimension**0.5, "l1": width * dimension}[threat.norm]
+    if threat.eps > across:
+        raise BadInput(
+            "eps",
+            got=f"{threat.eps_text} in {threat.norm}",
+            expected=f"at most {across:g}, the reach of the box [{threat.low:g}, {threat.high:g}]",
+            remedy=f"If pixels are meant, write {float(threat.eps):g}/255.",
+        )
+    spread = float(rows.x.max() - rows.x.min())
+    if spread < width / 100:
+        ready.notes.append(
+            f"inputs spread over {spread:g} of a box {width:g} wide: are `low` and `high` on the inputs' scale?"
+        )
+
+
+def check_mode(model: TorchModel) -> None:
+    """Refuse a model with any module left in train mode."""
+    training = [name or "the model itself" for name, module in model.module.named_modules() if module.training]
+    if training:
+        raise BadInput(
+            "model",
+            got=f"{len(training)} modules in train mode ({', '.join(training[:5])})",
+            expected="evaluation mode",
+            remedy="Call model.eval() before handing it over.",
+        )
+
+
+def check_outputs(model: TorchModel, x: Inputs, rows: Rows, ready: Readiness) -> None:
+    """Refuse outputs that are not what was declared; unwrap containers with a note; find the number of classes."""
+    try:
+        with torch.no_grad():
+            output = model.raw(x)
+    except Exception as error:  # a user's model may raise anything
+        raise BadInput(
+            "model",
+            got=f"{type(error).__name__} on {len(x)} rows of shape {rows.x.shape[1:]}: {error}",
+            expected="a model that takes these inputs",
+            remedy="Channel order and shape are used as given: declare `layout = channels-last` if that is the data's.",
+        ) from error
+    ready.forwards += len(x)
+    scores, note = unwrapped(output)
+    if note:
+        ready.notes.append(note)
+    check_scores(scores, len(x), model.outputs)
+    if model.outputs != "logits":
+        ready.notes.append(f"outputs declared as {model.outputs}; attacked as logits made from them")
+    ready.classes = 2 if model.outputs == "binary-logit" else scores.shape[1]
+    if ready.classes < 2:
+        raise BadInput("model output", got="one class", expected="at least two", remedy="Nothing can be attacked.")
+
+
+def check_labels(rows: Rows, ready: Readiness) -> None:
+    """Refuse labels that the model has no output for; note outputs that no label uses."""
+    beyond = (rows.y < 0) | (rows.y >= ready.classes)
+    if beyond.any():
+        raise BadInput(
+            "labels",
+            got=f"{_some(np.unique(rows.y[beyond]))} in rows {_some(rows.index[beyond])}",
+            expected=f"classes 0 to {ready.classes - 1}, as the model has {ready.classes} outputs",
+            remedy="Check that labels and model belong together.",
+        )
+    used = int(rows.y.max()) + 1
+    if used <= ready.classes // 2:
+        ready.notes.append(f"the model has {ready.classes} outputs, the labels of these rows go from 0 to {used - 1}")
+
+
+def check_repeatable(model: TorchModel, x: Inputs, logits: Logits, ready: Readiness) -> None:
+    """Refuse a model whose decisions differ between two passes on the same batch; note logits that do."""
+    buffers = [buffer.detach().clone() for buffer in model.module.buffers()]
+    differs, change = 0, 0.0
+    for _ in range(2):
+        again = model.scores(x)
+        ready.forwards += len(x)
+        differs = max(differs, int((again.argmax(1) != logits.argmax(1)).sum()))
+        change = max(change, _relative_change(again, logits))
+    if differs:
+        raise BadInput(
+            "model",
+            got=f"other decisions on {differs} of {len(x)} rows when asked twice",
+            expected="a deterministic model",
+            remedy="Switch its randomness off, or fix it; figures for randomised models need another protocol.",
+        )
+    if change > NOISY:
+        ready.notes.append(
+            f"logits of the same batch differ by up to {change:.1e} between two passes; decisions do not"
+        )
+    if any(not torch.equal(a, b) for a, b in zip(buffers, model.module.buffers(), strict=True)):
+        ready.notes.append("the model changes its own buffers when it is evaluated; they are restored at the end")
+
+
+def check_batch_independence(model: TorchModel, x: Inputs, logits: Logits, ready: Readiness) -> None:
+    """Refuse a model whose decision on a row depends on the other rows of the batch; note logits that do."""
+    alone = torch.cat([model.scores(x[i : i + 1]) for i in range(min(ALONE, len(x)))])
+    flipped = model.scores(x.flip(0)).flip(0)
+    ready.forwards += len(alone) + len(x)
+    differs = int((flipped.argmax(1) != logits.argmax(1)).sum()) + int(
+        (alone.argmax(1) != logits[: len(alone)].argmax(1)).sum()
+    )
+    if differs and max(_relative_change(flipped, logits), _relative_change(alone, logits[: len(alone)])) > NOISY:
+        raise BadInput(
+            "model",
+            got=f"other decisions on {differs} rows when they are scored alone or in another order",
+            expected="a decision that depends on the row alone",
+            remedy="Look for statistics over the batch: normalisation in train mode, adaptation at test time.",
+        )
+
+
+def check_gradients(model: TorchModel, x: Inputs, y: Labels, ready: Readiness) -> None:
+    """Refuse a model without gradients; note rows whose gradient is zero or not finite."""
+    logits, _, grad = model.gradient(x, _climb(y))
+    ready.forwards += len(x)
+    ready.backwards += len(x)
+    if not bool(logits.isfinite().all()):
+        return  # the clean pass refuses these rows, by name
+    zero = int((grad.flatten(1) == 0).all(dim=1).sum())
+    if zero:
+        ready.notes.append(
+            f"the gradient of the cross-entropy is exactly zero on {zero} of {len(x)} rows: do not trust "
+            "cross-entropy alone here"
+        )
+
+
+def check_faces(model: TorchModel, x: Inputs, y: Labels, threat: Threat, ready: Readiness) -> None:
+    """Find a model that hides its gradient on the faces of the box, as one does that clamps its input.
+
+    From torch 2.14 on the gradient of ``clamp`` is 0 at its bounds (``hardtanh``: in every version). Such a model
+    looks far too robust to an attack that moves along the faces. Compares the share of exactly zero gradients on
+    faces with the share at the same coordinates a hair inside; where they part, gradients are taken inside.
+    """
+    rows = torch.arange(len(x), device=x.device)
+    noise = Noise.of(seed=0, stream=stream_key("preflight: faces"), attempt=0, rows=rows)
+    toss = noise.uniform(tuple(x.shape[1:]), draw=0, dtype=x.dtype)
+    onto_face = torch.where(toss < 1 / 6, torch.full_like(x, threat.low), x)
+    onto_face = torch.where(toss > 5 / 6, torch.full_like(x, threat.high), onto_face)
+    on_face = (onto_face == threat.low) | (onto_face == threat.high)
+    width = threat.high - threat.low
+    hair = width * max(PULL_IN, 2 * torch.finfo(model.own_dtype).eps)
+    shares = []
+    for points in (onto_face, onto_face.clamp(threat.low + hair, threat.high - hair)):
+        grad = model.gradient(points, lambda z: (z * _weights(z)).sum(dim=1)).grad
+        ready.forwards += len(x)
+        ready.backwards += len(x)
+        shares.append(float((grad[on_face] == 0).float().mean()))
+    on, inside = shares
+    if on > 0.9 and on - inside > 0.3:
+        ready.pull_in = hair
+        ready.notes.append(
+            f"gradients are exactly zero on {on:.0%} of coordinates on the faces of the box, on {inside:.0%} of the same "
+            f"a hair inside: the model clamps its input; gradients are taken {hair:.0e} inside the box"
+        )
+
+
+def _weights(logits: Logits) -> torch.Tensor:
+    """Unequal weights, so that no gradient cancels by symmetry."""
+    return torch.arange(1, logits.shape[1] + 1, device=logits.device, dtype=logits.dtype)
+
+
+def _relative_change(a: Logits, b: Logits) -> float:
+    change = (a - b).norm(dim=1) / b.norm(dim=1).clamp_min(1e-12)
+    return float(change.nan_to_num(0.0).max())
+
+
+def _fastest_batch_size(model: TorchModel, x: Inputs, y: Labels, rows: int, ready: Readiness) -> int:
+    """The smallest size within a tenth of the best measured throughput of gradients."""
+    speeds: dict[int, float] = {}
+    began = time.perf_counter()
+    for size in BATCH_SIZES:
+        repeats = -(-size // len(x))
+        points, labels = x.repeat(repeats, *[1] * (x.dim() - 1))[:size], y.repeat(repeats)[:size]
+        try:
+            for _ in range(2):  # the first pass of a size pays for set-up
+                start = time.perf_counter()
+                float(model.gradient(points, _climb(labels)).loss.sum())
+                speeds[size] = size / (time.perf_counter() - start)
+                ready.forwards += size
+                ready.backwards += size
+        except (RuntimeError, MemoryError):
+            break  # too large for this machine; smaller ones are known to work
+        if size >= rows or time.perf_counter() - began > TRIAL_SECONDS:
+            break
+    best = max(speeds.values(), default=0.0)
+    return min((size for size, speed in speeds.items() if speed >= 0.9 * best), default=1)
+
+
+def _climb(labels: Labels) -> Callable[[Logits], PerRow]:
+    return lambda logits: CROSS_ENTROPY.climb(logits, labels)
+
+
+def _some(values: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> str:
+    """The first few of some numbers, and how many there are in all."""
+    first = ", ".join(str(int(value)) for value in values[:5])
+    return first if len(values) <= 5 else f"{first}, … ({len(values)} in all)"
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,43 @@
+"""How far a run has got, on the terminal."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from brinell.tally import Moment, Observer, ignore
+
+
+@contextmanager
+def shown_on(console: Console, *, quiet: bool) -> Iterator[Observer]:
+    """An observer that draws a bar; silent where nobody watches.
+
+    The bar is passes made of passes forecast if no further row falls, so that it only ever jumps ahead.
+    """
+    if quiet or not console.is_terminal:
+        yield ignore
+        return
+    bar = Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[standing]:,} standing, {task.fields[fallen]:,} fallen"),
+        TextColumn("[dim]{task.completed:,.0f} of ≤ {task.total:,.0f} passes"),
+        TimeRemainingColumn(compact=True),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("checking", total=None, standing=0, fallen=0)
+
+        def observe(moment: Moment) -> None:
+            bar.update(
+                task,
+                description=moment.label,
+                completed=sum(moment.spent),
+                total=sum(moment.forecast),
+                standing=moment.standing,
+                fallen=moment.fallen,
+            )
+
+        yield observe

@@ -1,0 +1,114 @@
+"""What an attack may ask, what it is told, and what an attack is.
+
+An attack is frozen data with one generator, ``search``: it yields a query, receives the answer, and goes on until it
+returns. It never calls a model, keeps no best point, and decides nothing; the engine does.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol, Self
+
+from brinell.geometry import Norm
+from brinell.losses import Loss, TargetedLoss
+from brinell.random import Noise
+from brinell.shapes import Inputs, Labels, Logits, Mask, PerRow
+from brinell.threat import Ball
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Asks for logits, loss and the loss's gradient at each point: one forward and one backward pass a row."""
+
+    points: Inputs
+    loss: Loss | TargetedLoss
+    target: Labels | None = None
+    """The class that a targeted loss wants, per row; None for the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Asks for the logits at each point: one forward pass a row."""
+
+    points: Inputs
+
+
+Query = Gradient | Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What came back. Rows that have fallen keep their place and hold the last values that they had."""
+
+    logits: Logits
+    loss: PerRow
+    """The climbed loss; 0 where the query asked for scores only."""
+    grad: Inputs
+    """Gradient of the loss by the input; 0 where the query asked for scores only."""
+    standing: Mask
+    """Rows on which the model has not erred yet. A query's points for the others cost nothing."""
+
+
+Search = Generator[Query, Answer, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What an attempt starts from: some rows that stand."""
+
+    x: Inputs
+    """Clean inputs."""
+    y: Labels
+    """True classes."""
+    logits: Logits
+    """The model's logits on the clean inputs."""
+    attempt: int
+    """Which attempt of the attack this is, from 0: a restart, or a restart and a target."""
+
+
+class Cost(NamedTuple):
+    """Passes for one row that stands to the end."""
+
+    forwards: int
+    backwards: int
+
+    def __add__(self, other: object) -> "Cost":
+        if not isinstance(other, Cost):
+            return NotImplemented
+        return Cost(self.forwards + other.forwards, self.backwards + other.backwards)
+
+    def times(self, count: int) -> "Cost":
+        """The cost of ``count`` rows or attempts."""
+        return Cost(self.forwards * count, self.backwards * count)
+
+
+class Attack(Protocol):
+    """An algorithm that proposes points. Implementations are frozen dataclasses; none inherits from another."""
+
+    name: ClassVar[str]
+    """How suite files call it."""
+    summary: ClassVar[str]
+    """One line: what it does, with its source."""
+    norms: ClassVar[tuple[Norm, ...]]
+    """The balls it is defined for."""
+
+    def fit(self, classes: int) -> Self:
+        """The same attack with what is undefined for so few classes replaced (losses, number of targets)."""
+        ...
+
+    def attempts(self) -> int:
+        """How many times ``search`` is called on a row that stands to the end."""
+        ...
+
+    def cost(self) -> Cost:
+        """Passes for one row over all attempts if it stands to the end."""
+        ...
+
+    def search(self, given: Given, ball: Ball, noise: Noise) -> Search:
+        """One attempt on a group of rows; the noise is of this attempt."""
+        ...
+
+
+def targets_by_logit(given: Given, rank: int) -> Labels:
+    """The wrong class with the ``rank``-th highest clean logit, from 0, per row."""
+    wrong = given.logits.scatter(1, given.y[:, None], -float("inf"))
+    return wrong.argsort(dim=1, descending=True, stable=True)[:, rank]

@@ -1,0 +1,132 @@
+"""What is recorded of a row, an attempt and a session. The fields' docstrings are the documentation of the format."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from types import NoneType
+from typing import Any, Literal, get_args
+
+Status = Literal["misclassified", "broken", "certified", "standing", "pending", "error"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowRecord:
+    """One evaluated example."""
+
+    row: int
+    """Index in the data set."""
+    place: int
+    """Place in the selection, from 0, and in ``witnesses.npy`` and ``originals.npy``."""
+    label: int
+    """True class."""
+    digest: str
+    """SHA-256 of the clean input (precision, shape, values) and the label."""
+    status: str
+    """``misclassified`` before any attack; ``broken``: has a confirmed witness; ``certified``; ``standing``: went through
+    the whole suite and is not broken; ``pending``: the run has not got to its end; ``error``: could not be judged."""
+    clean_prediction: int | None
+    """Class that the model gives the clean input."""
+    clean_margin: float | None
+    """``logits[y] - max_{j != y} logits[j]`` on the clean input, in logit units; above 0 if and only if correct."""
+    input_size: float | None
+    """Norm of the clean input in the threat model's norm, in input units."""
+    stage: int | None
+    """Place in the suite, from 0, of the attack that found the witness."""
+    attempt: int | None
+    """Attempt of that attack, from 0."""
+    prediction: int | None
+    """Class that the model gives the witness."""
+    margin: float | None
+    """Margin at the witness when it was found, in logit units; 0 or below."""
+    distance: float | None
+    """Norm of witness minus clean input, computed in float64, in input units."""
+    witness_digest: str | None
+    """SHA-256 of the witness's values as stored."""
+    confirmed: int
+    """1 once the referee has confirmed the witness, else 0."""
+    unconfirmed: int
+    """Witnesses of this row that the referee did not confirm."""
+    forwards: int
+    """Forward passes that attacks made on this row, in attempts that have ended."""
+    backwards: int
+    """Backward passes, counted likewise."""
+    reason: str | None
+    """Why the row's status is ``error``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptRecord:
+    """One attack on one row with one attempt index (a restart, or a restart on a target)."""
+
+    row: int
+    """Index in the data set."""
+    stage: int
+    """Place of the attack in the suite, from 0."""
+    attempt: int
+    """Which attempt of the attack, from 0."""
+    outcome: str
+    """``fell``: a witness was found; ``stood``; ``unconfirmed``: a witness that the referee refused; ``error``."""
+    best_margin: float | None
+    """Least margin met inside the threat set, in logit units."""
+    forwards: int
+    """Forward passes made on this row in this attempt."""
+    backwards: int
+    """Backward passes, counted likewise."""
+    reason: str | None
+    """Why the attempt ended in an error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecord:
+    """One stretch of work on a run: from its start, or a resume, to its end."""
+
+    session: int
+    """Counted from 1."""
+    started: str
+    """UTC, ISO 8601."""
+    ended: str | None
+    """UTC; None if the process was killed."""
+    forwards: int
+    """Forward passes that attacks made, also in attempts that were cut off and made again later."""
+    backwards: int
+    """Backward passes, counted likewise."""
+    clean_forwards: int
+    """Forward passes on clean inputs before the attacks."""
+    referee_forwards: int
+    """Forward passes made to confirm witnesses."""
+    preflight_forwards: int
+    """Forward passes made by the checks before the attacks."""
+    preflight_backwards: int
+    """Backward passes, counted likewise."""
+
+
+Record = RowRecord | AttemptRecord | SessionRecord
+
+
+def field_docs(kind: type[Record]) -> dict[str, str]:
+    """Each field's docstring: the documentation of the format."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs: dict[str, str] = {}
+    for statement, following in zip(body.body, body.body[1:], strict=False):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            assert isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+            docs[statement.target.id] = " ".join(str(following.value.value).split())
+    return docs
+
+
+def columns(kind: type[Record]) -> dict[str, tuple[type, bool]]:
+    """Each field's type and whether it may be empty."""
+    found = {}
+    for field in fields(kind):
+        kinds = [k for k in (get_args(field.type) or (field.type,)) if k is not NoneType]
+        found[field.name] = (kinds[0], len(kinds) < len(get_args(field.type) or (field.type,)))
+    return found
+
+
+def as_columns(kind: type[Record], records: Sequence[Record]) -> dict[str, list[Any]]:
+    """Records as columns, for a table elsewhere."""
+    return {field.name: [getattr(record, field.name) for record in records] for field in fields(kind)}

@@ -1,0 +1,105 @@
+"""What the command prints on stdout: results, plans and findings, for people or as JSON."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from brinell.plan import Plan
+from brinell.report.markdown import markdown_report
+from brinell.report.text import print_text
+from brinell.result import Reading, as_data
+from brinell.verify import Finding
+
+PIPE_WIDTH = 160  # columns where nobody's terminal sets them
+
+_MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yellow")}
+
+
+def stdout() -> Console:
+    """Where results go; wide enough for a whole line where they go into a file."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+
+
+def as_text(reading: Reading) -> None:
+    """A result for people."""
+    print_text(reading, stdout())
+
+
+def as_json(reading: Reading) -> None:
+    """A result as JSON."""
+    print(json.dumps(as_data(reading), indent=2))
+
+
+def as_markdown(reading: Reading) -> None:
+    """A result as Markdown."""
+    print(markdown_report(reading), end="")
+
+
+def findings_as_text(findings: Sequence[Finding]) -> None:
+    """What verification found, a line each, and its sum."""
+    console = stdout()
+    table = Table.grid(padding=(0, 2))
+    for finding in findings:
+        mark, style = _MARKS[finding.holds]
+        table.add_row(Text(mark, style=style), finding.check, finding.detail)
+    console.print(table)
+    failed = sum(finding.holds is False for finding in findings)
+    open_ones = sum(finding.holds is None for finding in findings)
+    verdict = "verification FAILED" if failed else "verified" if not open_ones else "verified as far as it could be"
+    console.print(f"{verdict}: {len(findings) - failed - open_ones} hold, {failed} do not, {open_ones} not checked")
+
+
+def findings_as_json(findings: Sequence[Finding]) -> None:
+    """What verification found, as JSON."""
+    holds = not any(finding.holds is False for finding in findings)
+    print(json.dumps({"holds": holds, "findings": [asdict(finding) for finding in findings]}, indent=2))
+
+
+def plan_as_text(plan: Plan) -> None:
+    """A forecast for people."""
+    console = stdout()
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("attack")
+    for name in ("attempts", "forwards a standing row", "backwards a standing row"):
+        table.add_column(name, justify="right")
+    for title, attempts, cost in plan.attacks:
+        table.add_row(title, f"{attempts:,}", f"{cost.forwards:,}", f"{cost.backwards:,}")
+    console.print(table)
+    console.print(
+        f"{plan.rows:,} rows: at most {plan.most.forwards:,} forward and {plan.most.backwards:,} backward passes, if every "
+        f"row stands to the end; about {plan.least_forwards:,} forward passes if every row falls at once.\n"
+        f"At most {_duration(plan.most_seconds)} here, by the bare model's {1e6 * plan.gradient_seconds:.0f} µs for a "
+        f"gradient of one row in batches of {plan.batch_size}.",
+        soft_wrap=True,
+    )
+    for note in plan.notes:
+        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
+
+
+def plan_as_json(plan: Plan) -> None:
+    """A forecast as JSON."""
+    table = {
+        "rows": plan.rows,
+        "classes": plan.classes,
+        "batch_size": plan.batch_size,
+        "attacks": [
+            {"attack": title, "attempts": attempts, **cost._asdict()} for title, attempts, cost in plan.attacks
+        ],
+        "most": {**plan.most._asdict(), "seconds": plan.most_seconds},
+        "least": {"forwards": plan.least_forwards},
+        "forward_seconds": plan.forward_seconds,
+        "gradient_seconds": plan.gradient_seconds,
+        "notes": list(plan.notes),
+    }
+    print(json.dumps(table, indent=2))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

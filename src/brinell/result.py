@@ -1,0 +1,181 @@
+"""A run's folder, read: figures, claim, and the tables for other tools."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from brinell.claim import Claim, claim_of, threat_of
+from brinell.ledger import LEDGER, Ledger
+from brinell.manifest import Manifest, file_digests, read_manifest, replace_text, write_manifest
+from brinell.metrics import Figures, PerturbationSize, Proportion, figures_of
+from brinell.points import CLEAN_LOGITS, ORIGINALS, WITNESSES
+from brinell.records import AttemptRecord, Record, RowRecord, SessionRecord, as_columns, columns, field_docs
+
+ROWS_TABLE = "rows.parquet"
+ATTEMPTS_TABLE = "attempts.parquet"
+RESULT = "result.json"
+SPEC = "spec.toml"
+SEALED = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, SPEC, ROWS_TABLE, ATTEMPTS_TABLE, RESULT)
+"""Files whose digests stand in the manifest once a session has ended."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All that a run's folder says. Nothing of it is computed by a model."""
+
+    folder: Path
+    manifest: Manifest
+    rows: tuple[RowRecord, ...]
+    attempts: tuple[AttemptRecord, ...]
+    sessions: tuple[SessionRecord, ...]
+
+    @cached_property
+    def figures(self) -> Figures:
+        """All figures, computed from the ledger."""
+        return figures_of(
+            self.rows,
+            self.attempts,
+            self.sessions,
+            norm=self.manifest.threat["norm"],
+            eps=self.manifest.threat["eps"],
+            stages=len(self.manifest.suite["attacks"]),
+        )
+
+    @property
+    def claim(self) -> Claim:
+        """The claim that the run supports."""
+        return claim_of(self.manifest, self.figures)
+
+    def stage_titles(self) -> list[str]:
+        """A short name for each attack of the suite."""
+        return [f"{table['attack']} {table.get('loss', '')}".strip() for table in self.manifest.suite["attacks"]]
+
+
+def read_run(folder: Path) -> Reading:
+    """Read a run's folder; a run under way is read as far as it has got.
+
+    Raises
+    ------
+    BadInput
+        If it is not the folder of a run.
+    """
+    manifest = read_manifest(folder)
+    ledger = Ledger.open(folder / LEDGER)
+    rows, attempts, sessions = tuple(ledger.rows()), tuple(ledger.attempts()), tuple(ledger.sessions())
+    ledger.release()
+    return Reading(folder, manifest, rows, attempts, sessions)
+
+
+def conclude(folder: Path) -> Reading:
+    """Write the tables and the result, and seal every file of a session that has ended."""
+    reading = read_run(folder)
+    _write_table(folder / ROWS_TABLE, RowRecord, reading.rows)
+    _write_table(folder / ATTEMPTS_TABLE, AttemptRecord, reading.attempts)
+    replace_text(folder / RESULT, json.dumps(as_data(reading), indent=2) + "\n")
+    sealed = reading.manifest.model_copy(update={"files": file_digests(folder, SEALED)})
+    write_manifest(folder, sealed)
+    return Reading(folder, read_manifest(folder), reading.rows, reading.attempts, reading.sessions)
+
+
+def as_data(reading: Reading) -> dict[str, Any]:
+    """The result as data: what ``brinell report --format json`` prints. Nothing measured is null."""
+    figures, manifest = reading.figures, reading.manifest
+    passes = figures.passes
+    return {
+        "format": manifest.format,
+        "complete": figures.complete,
+        "claim": reading.claim.line(),
+        "rows": figures.rows,
+        "clean_accuracy": _proportion(figures.clean_accuracy),
+        "robust_accuracy": _proportion(figures.robust_accuracy),
+        "attack_success_rate": _proportion(figures.attack_success_rate),
+        "perturbation": _perturbation(figures.perturbation),
+        "status": figures.status,
+        "unconfirmed": figures.unconfirmed,
+        "errors": figures.errors,
+        "attacks": [
+            {
+                "attack": title,
+                "settings": settings,
+                "given": stage.given,
+                "broke": stage.broke,
+                "left": stage.left,
+                "errors": stage.errors,
+                "forwards": stage.forwards,
+                "backwards": stage.backwards,
+            }
+            for title, settings, stage in zip(
+                reading.stage_titles(), manifest.suite["attacks"], figures.stages, strict=True
+            )
+        ],
+        "cost": {
+            "forwards": passes.forwards,
+            "backwards": passes.backwards,
+            "of_which": {
+                "attack_forwards": passes.attack_forwards,
+                "attack_backwards": passes.attack_backwards,
+                "clean_forwards": passes.clean_forwards,
+                "referee_forwards": passes.referee_forwards,
+            },
+            "besides": {
+                "preflight_forwards": passes.preflight_forwards,
+                "preflight_backwards": passes.preflight_backwards,
+                "repeated_forwards": passes.repeated_forwards,
+                "repeated_backwards": passes.repeated_backwards,
+            },
+        },
+        "threat": {**manifest.threat, "text": threat_of(manifest).describe()},
+        "suite": {key: manifest.suite[key] for key in ("name", "version", "digest")},
+        "model": manifest.model,
+        "data": manifest.data,
+        "seed": manifest.seed,
+        "notes": manifest.notes,
+    }
+
+
+def _proportion(figure: Proportion) -> dict[str, Any]:
+    known = figure.undecided == 0
+    return {
+        "count": figure.count if known else None,
+        "of": figure.of,
+        "denominator": figure.denominator,
+        "value": figure.value,
+        "interval": list(figure.interval) if figure.interval else None,
+        "level": figure.level,
+        "undecided": figure.undecided,
+        "at_least": figure.count,
+        "at_most": figure.count + figure.undecided,
+    }
+
+
+def _perturbation(size: PerturbationSize) -> dict[str, Any]:
+    return {
+        "count": size.count,
+        "norm": size.norm,
+        "eps": size.eps,
+        "mean": size.mean,
+        "quantiles": size.quantiles,
+        "relative_mean": size.relative_mean,
+        "relative_count": size.relative_count,
+    }
+
+
+def _write_table(path: Path, kind: type[Record], records: Sequence[Record]) -> None:
+    """A table for other tools; each column carries its documentation."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrow = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+    docs = field_docs(kind)
+    schema = pa.schema(
+        [
+            pa.field(name, arrow[own], nullable=optional, metadata={"description": docs[name]})
+            for name, (own, optional) in columns(kind).items()
+        ]
+    )
+    partial = path.with_suffix(".partial")
+    pq.write_table(pa.table(as_columns(kind, records), schema=schema), partial)
+    partial.replace(path)

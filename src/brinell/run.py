@@ -1,0 +1,211 @@
+"""One run, from the first row to the last: what is asked of the engine goes into the ledger, batch by batch."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from brinell.attacks.catalogue import title
+from brinell.engine import Engine
+from brinell.errors import BadInput
+from brinell.flight import Claim, Clean, Step
+from brinell.geometry import distance
+from brinell.ledger import Ledger
+from brinell.losses import margin_of
+from brinell.manifest import now, read_manifest, write_manifest
+from brinell.points import PointFile
+from brinell.queries import Cost
+from brinell.records import AttemptRecord
+from brinell.subject import Subject
+from brinell.suites.suite import Assignment, Suite
+from brinell.tally import Observer, Tally, ignore
+
+
+@dataclass(eq=False)
+class Run:
+    """A run whose folder is open. Make it with ``begin`` or ``resume``."""
+
+    folder: Path
+    subject: Subject
+    suite: Suite
+    """The suite as fitted to the model."""
+    engine: Engine
+    ledger: Ledger
+    session: int
+    places: dict[int, int]
+    """Place of each row in the selection."""
+    witnesses: PointFile
+    originals: PointFile
+    clean_logits: PointFile
+    started: float = field(default_factory=time.perf_counter)
+
+    def go(self, observer: Observer = ignore, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Work until the suite is through or ``stop`` says so; whether it is through.
+
+        What has been found is in the ledger after every batch.
+
+        Raises
+        ------
+        BadInput
+            If the model gives non-finite logits on clean rows.
+        ModelFailed
+            If the model raises on every row of a batch, or memory runs out on one.
+        """
+        with self.subject.model.undisturbed():
+            self._score_clean_rows()
+            self._referee()
+            through = self._attack(observer, stop) if self.subject.threat.eps > 0 else True
+        if through:
+            with self.ledger.transaction():
+                self.ledger.settle()
+        return through
+
+    def close(self, state: str) -> None:
+        """End this session: fold the ledger into one file, and seal the manifest."""
+        with self.ledger.transaction():
+            self.ledger.end_session(self.session, now())
+        for points in (self.witnesses, self.originals, self.clean_logits):
+            points.flush()
+            points.close()
+        self.ledger.close()
+        manifest = read_manifest(self.folder)
+        update = {
+            "state": state,
+            "ended": now(),
+            "seconds": round(manifest.seconds + time.perf_counter() - self.started, 3),
+            "batch_size": self.engine.batch_size,
+        }
+        write_manifest(self.folder, manifest.model_copy(update=update))
+
+    def _score_clean_rows(self) -> None:
+        """Find the rows that are wrong before any attack."""
+        todo = [record.row for record in self.ledger.rows() if record.clean_prediction is None]
+        unusable: list[int] = []
+        for chunk in _chunks(todo, self.engine.batch_size):
+            x, y = self._examples(chunk)
+            logits = self.engine.scores(x)
+            margin, readable = margin_of(logits, y), logits.isfinite().all(dim=1)
+            unusable += [row for row, good in zip(chunk, readable.tolist(), strict=True) if not good]
+            with self.ledger.transaction():
+                self.ledger.count_passes(self.session, clean_forwards=len(chunk))
+                for i, row in enumerate(chunk):
+                    self.clean_logits.write(self.places[row], logits[i].cpu().numpy())
+                    if bool(readable[i]):
+                        self.ledger.update_row(
+                            row,
+                            clean_prediction=int(logits[i].argmax()),
+                            clean_margin=float(margin[i]),
+                            status="pending" if float(margin[i]) > 0 else "misclassified",
+                        )
+        if unusable:
+            raise BadInput(
+                "model",
+                got=f"non-finite logits on {len(unusable)} clean rows ({', '.join(map(str, unusable[:5]))}"
+                + (", …)" if len(unusable) > 5 else ")"),
+                expected="finite logits on every clean row",
+                remedy="Find what overflows there; a row cannot be left out of the denominator for it.",
+            )
+
+    def _attack(self, observer: Observer, stop: Callable[[], bool]) -> bool:
+        after = self.suite.cost()
+        for assignment in self.suite.schedule(self.ledger.to_attempt):
+            done = self.ledger.attempted(assignment.stage, assignment.attempt)
+            rows = [row for row in assignment.rows if row not in done]
+            share = assignment.attack.cost()
+            attempts = assignment.attack.attempts()
+            own = Cost(share.forwards // attempts, share.backwards // attempts)
+            after = Cost(after.forwards - own.forwards, after.backwards - own.backwards)
+            if not rows:
+                continue
+            todo = Assignment(assignment.stage, assignment.attack, assignment.attempt, rows)
+            tally = self._tally(todo, own, after)
+            observer(tally.moment())
+            for step in self.engine.run(todo, self._clean):
+                self._record(todo, step)
+                tally.take(step)
+                observer(tally.moment())
+                if stop():
+                    self._referee()
+                    return False
+            self._referee()
+        return True
+
+    def _tally(self, assignment: Assignment, own: Cost, after: Cost) -> "Tally":
+        records = self.ledger.rows()
+        spent = Cost(sum(record.forwards for record in records), sum(record.backwards for record in records))
+        attempts = assignment.attack.attempts()
+        return Tally(
+            label=title(assignment.attack) + (f" {assignment.attempt + 1}/{attempts}" if attempts > 1 else ""),
+            own=own,
+            after=after,
+            standing=sum(record.status == "pending" and record.stage is None for record in records),
+            fallen=sum(record.stage is not None for record in records),
+            under_way=len(assignment.rows),
+            settled=spent,
+            spent=spent,
+        )
+
+    def _record(self, assignment: Assignment, step: Step) -> None:
+        """Write what one batch brought, all of it or nothing."""
+        with self.ledger.transaction():
+            self.ledger.count_passes(self.session, forwards=step.forwards, backwards=step.backwards)
+            for claim in step.claims:
+                self._record_claim(assignment, claim)
+            for attempted in step.attempted:
+                self.ledger.add_attempt(
+                    AttemptRecord(stage=assignment.stage, attempt=assignment.attempt, **attempted._asdict())
+                )
+
+    def _record_claim(self, assignment: Assignment, claim: Claim) -> None:
+        place = self.places[claim.row]
+        x = torch.from_numpy(self.subject.rows.x[place : place + 1])
+        point = claim.point.cpu()[None]
+        self.originals.write(place, self.subject.rows.x[place])
+        self.ledger.update_row(
+            claim.row,
+            stage=assignment.stage,
+            attempt=assignment.attempt,
+            prediction=claim.prediction,
+            margin=claim.margin,
+            distance=float(distance(x, point, self.subject.threat.norm)[0]),
+            witness_digest=self.witnesses.write(place, point[0].numpy()),
+        )
+
+    def _referee(self) -> None:
+        """Score each new witness once more, as stored, in a pass with other neighbours; refuse what does not hold."""
+        claimed = self.ledger.claimed()[::-1]
+        for chunk in _chunks(claimed, self.engine.batch_size):
+            x, y = self._examples([record.row for record in chunk])
+            stored = np.stack([self.witnesses.read(record.place) for record in chunk])
+            points = torch.from_numpy(stored).to(x.device, x.dtype)
+            logits = self.engine.scores(points)
+            holds = logits.isfinite().all(dim=1) & (margin_of(logits, y) <= 0) & self.subject.threat.contains(x, points)
+            with self.ledger.transaction():
+                self.ledger.count_passes(self.session, referee_forwards=len(chunk))
+                for record, held in zip(chunk, holds.tolist(), strict=True):
+                    if held:
+                        self.ledger.update_row(record.row, status="broken", confirmed=1)
+                    else:
+                        self.ledger.refuse_witness(record.row)
+
+    def _examples(self, rows: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        places = [self.places[row] for row in rows]
+        model = self.subject.model
+        x = torch.from_numpy(self.subject.rows.x[places]).to(model.device, model.dtype)
+        return x, torch.from_numpy(self.subject.rows.y[places]).to(model.device)
+
+    def _clean(self, rows: Sequence[int]) -> Clean:
+        x, y = self._examples(rows)
+        logits = np.stack([self.clean_logits.read(self.places[row]) for row in rows])
+        return Clean(x, y, torch.from_numpy(logits).to(x.device))
+
+
+Item = TypeVar("Item")
+
+
+def _chunks(items: Sequence[Item], length: int) -> Iterator[Sequence[Item]]:
+    return (items[start : start + length] for start in range(0, len(items), length))

@@ -1,0 +1,22 @@
+"""The shapes of the arrays that pass between modules, as types."""
+
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+Inputs = Float[Tensor, "row *feature"]
+"""Points of the input space, in input units (images: channel, height, width)."""
+
+Logits = Float[Tensor, "row cls"]
+"""A model's scores before softmax."""
+
+Labels = Int64[Tensor, "row"]
+"""A class index for each row."""
+
+Indices = Int64[Tensor, "row"]
+"""A row's index in its data set, or a position in a group of rows."""
+
+PerRow = Float[Tensor, "row"]
+"""One real number for each row."""
+
+Mask = Bool[Tensor, "row"]
+"""One truth value for each row."""

@@ -1,0 +1,179 @@
+"""What a run is to do, as data: read from a TOML file, from options, or from both, and kept with the run."""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from brinell.eps import Eps
+from brinell.errors import BadInput
+
+DEFAULT_MODEL = "builtin:fmnist-at"
+BUILTIN_ROWS = "builtin:fmnist"
+DEFAULT_SUITE = "apgd"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelSpec(_Strict):
+    """Which model."""
+
+    source: str
+    """``builtin:NAME``, ``file.py:name`` or ``package.module:name`` (a module, or a function that returns one)."""
+    outputs: Literal["logits", "probabilities", "binary-logit"] = "logits"
+    """What the model returns."""
+    device: str = "cpu"
+    """Where it runs: ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+
+
+class DataSpec(_Strict):
+    """Which rows."""
+
+    source: str
+    """``builtin:fmnist``, an ``.npz`` file with x and y, or an address of a function that returns (x, y)."""
+    rows: str = "all"
+    """``all``, a slice ``0:1000``, or a list ``3,17,5:9``."""
+    scale: float = Field(default=1.0, gt=0)
+    """Inputs are divided by this before anything else (255 for pixels)."""
+    layout: Literal["as-is", "channels-last"] = "as-is"
+    """How the inputs' axes are ordered."""
+
+
+class ThreatSpec(_Strict):
+    """Under which threat model."""
+
+    norm: str
+    """``linf``, ``l2`` or ``l1``."""
+    eps: str
+    """Radius in input units: a decimal or a fraction such as 8/255; kept as written."""
+    low: float = 0.0
+    """Lower bound of every input value."""
+    high: float = 1.0
+    """Upper bound of every input value."""
+
+    @field_validator("eps", mode="before")
+    @classmethod
+    def _as_written(cls, value: object) -> str:
+        return str(Eps(value)) if isinstance(value, str | int | float) else str(value)
+
+
+class Spec(_Strict):
+    """One evaluation."""
+
+    model: ModelSpec
+    data: DataSpec
+    threat: ThreatSpec
+    suite: str = DEFAULT_SUITE
+    """Name of a suite or an attack, or a suite file."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Of all random numbers in the attacks."""
+    batch_size: int | None = Field(default=None, gt=0)
+    """Rows in a batch; measured where it is not given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthands(cls, table: Any) -> Any:
+        """``model = "builtin:fmnist-at"`` stands for a table with that source; so does ``data``."""
+        if not isinstance(table, dict):
+            return table
+        short = {key: {"source": table[key]} for key in ("model", "data") if isinstance(table.get(key), str)}
+        return {**table, **short}
+
+
+def read_spec(path: Path | None, overrides: dict[str, Any]) -> Spec:
+    """The spec in a file, under options that override it; what neither says is filled in for built-in models.
+
+    ``overrides`` is nested like the file: ``{"threat": {"eps": "8/255"}}``.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or what it says is not a spec; all faults are named at once.
+    """
+    table: dict[str, Any] = {}
+    if path is not None:
+        try:
+            table = tomllib.loads(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            got = getattr(error, "strerror", None) or "a file that is not text"
+            raise BadInput(f"spec {path}", got=got, expected="a TOML file", remedy="Check the path.") from None
+        except tomllib.TOMLDecodeError as error:
+            raise BadInput(f"spec {path}", got=str(error), expected="TOML", remedy="Mend the line named.") from None
+    return spec_from(_with_defaults(_merged(table, overrides)), f"spec {path}" if path else "options")
+
+
+def spec_from(table: dict[str, Any], subject: str) -> Spec:
+    """The spec that a table describes; see ``read_spec``."""
+    try:
+        return Spec.model_validate(table)
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(map(str, fault['loc'])) or 'the file'}: {fault['msg'].lower()}" for fault in error.errors()
+        ]
+        raise BadInput(
+            subject, got="; ".join(faults), expected="a complete spec", remedy="See `brinell run --help`."
+        ) from None
+
+
+def written(spec: Spec) -> str:
+    """The spec as a TOML file that reads back as the same."""
+    return tomli_w.dumps(spec.model_dump(exclude_none=True))
+
+
+def _merged(table: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(table)
+    for key, value in overrides.items():
+        if isinstance(value, dict):
+            below = merged.get(key, {})
+            merged[key] = _merged({"source": below} if isinstance(below, str) else below, value)
+        elif value is not None:
+            merged[key] = value
+    return {key: value for key, value in merged.items() if value != {}}
+
+
+def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
+    """The built-in model where none is named; for a built-in model its rows and the threat model on its card."""
+    if "model" not in table:
+        table = {**table, "model": {"source": DEFAULT_MODEL}}
+    model = table["model"]
+    source = model if isinstance(model, str) else model.get("source", DEFAULT_MODEL)
+    if isinstance(model, dict) and "source" not in model:
+        table = {**table, "model": {**model, "source": source}}
+    if not str(source).startswith("builtin:"):
+        return table
+    from brinell import zoo
+
+    card = zoo.card(str(source).removeprefix("builtin:"))
+    data = table.get("data", {})
+    if isinstance(data, dict):
+        table = {**table, "data": {"source": BUILTIN_ROWS, **data}}
+    threat = table.get("threat", {})
+    if isinstance(threat, dict) and threat.get("norm", card.norm) == card.norm:
+        table = {**table, "threat": {"norm": card.norm, "eps": str(card.eps), **threat}}
+    return table
+
+
+def spec_beside(recorded: Spec | None, run: str, *, model: str | None, data: str | None) -> Spec:
+    """The spec that a run was made from, with model and data taken from elsewhere where that is said.
+
+    Raises
+    ------
+    BadInput
+        If the run was made in Python, so that its files do not say where model and data are.
+    """
+    if recorded is None:
+        raise BadInput(
+            f"run {run}",
+            got="a run that was made from objects in Python",
+            expected="a run with a spec",
+            remedy="Use the Python functions, which take the model and the data themselves.",
+        )
+    table = recorded.model_dump()
+    for name, source in (("model", model), ("data", data)):
+        if source is not None:
+            table[name]["source"] = source
+    return Spec.model_validate(table)

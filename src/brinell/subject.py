@@ -1,0 +1,24 @@
+"""What is evaluated, and how: everything that a run needs, loaded."""
+
+from dataclasses import dataclass
+
+from brinell.models.torch_model import TorchModel
+from brinell.rows import Rows
+from brinell.spec import Spec
+from brinell.suites.suite import Suite
+from brinell.threat import Threat
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is evaluated, and how."""
+
+    model: TorchModel
+    model_source: str
+    rows: Rows
+    threat: Threat
+    suite: Suite
+    seed: int
+    batch_size: int | None
+    spec: Spec | None = None
+    """What was asked for, where it was written down."""

@@ -1,0 +1,1 @@
+"""Suites: one programme a file, versioned."""

@@ -1,0 +1,162 @@
+"""A suite: a named, versioned, ordered programme of attacks, with the rule for which rows each one gets.
+
+A suite is a TOML file; the package's own lie beside this module, and a user's are read the same way. Any attack's name is
+also a suite of that attack alone with its default settings.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from brinell.attacks.catalogue import ATTACKS, attack_from, settings, title
+from brinell.errors import BadInput
+from brinell.geometry import Norm
+from brinell.queries import Attack, Cost
+
+DEFAULT = "apgd"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One attempt of one attack, and the rows that get it."""
+
+    stage: int
+    """Place of the attack in the suite, from 0."""
+    attack: Attack
+    attempt: int
+    """Which attempt of the attack, from 0."""
+    rows: Sequence[int]
+    """Indices in the data set."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Attacks in order; each attempt gets the rows that still stand when it begins."""
+
+    name: str
+    version: str
+    summary: str
+    attacks: tuple[Attack, ...]
+
+    def fit(self, classes: int) -> "Suite":
+        """The same suite for a model of so many classes: what is undefined for few classes is replaced."""
+        return replace(self, attacks=tuple(attack.fit(classes) for attack in self.attacks))
+
+    def replacements(self, fitted: "Suite") -> list[str]:
+        """What ``fit`` replaced, a sentence each, for the record."""
+        notes = []
+        for asked, used in zip(self.attacks, fitted.attacks, strict=True):
+            before, after = settings(asked), settings(used)
+            aims = "targeted" in str(after.get("loss", ""))
+            for key in before:
+                if before[key] != after[key] and (key != "targets" or aims):
+                    notes.append(f"{title(asked)}: {key} {before[key]} replaced by {after[key]} (too few classes)")
+        return notes
+
+    def check(self, norm: Norm) -> None:
+        """Refuse a suite that cannot run in this norm, before any work.
+
+        Raises
+        ------
+        BadInput
+            If an attack is not defined for the norm, or the same attack stands twice.
+        """
+        for attack in self.attacks:
+            if norm not in attack.norms:
+                raise BadInput(
+                    f"suite {self.name}",
+                    got=f"the norm {norm} for {attack.name}",
+                    expected=f"one of {', '.join(attack.norms)}",
+                    remedy="Choose another suite; `brinell attacks` lists the norms of each attack.",
+                )
+        if len({json.dumps(settings(attack)) for attack in self.attacks}) < len(self.attacks):
+            raise BadInput(
+                f"suite {self.name}",
+                got="the same attack with the same settings twice",
+                expected="attacks that differ",
+                remedy="Its second run would see the same random numbers: raise `restarts` instead.",
+            )
+
+    def cost(self) -> Cost:
+        """Passes for one row that stands to the end."""
+        return sum((attack.cost() for attack in self.attacks), Cost(0, 0))
+
+    def schedule(self, standing: Callable[[], Sequence[int]]) -> Iterator[Assignment]:
+        """The assignments in order; ``standing`` is asked for its rows as each one begins."""
+        for stage, attack in enumerate(self.attacks):
+            for attempt in range(attack.attempts()):
+                yield Assignment(stage, attack, attempt, standing())
+
+    def table(self) -> dict[str, Any]:
+        """The suite as data: what its digest is computed from, and what the manifest keeps."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "summary": self.summary,
+            "attacks": [settings(attack) for attack in self.attacks],
+        }
+
+    def digest(self) -> str:
+        """SHA-256 of the suite's name, version and attacks with all their settings."""
+        named = {key: value for key, value in self.table().items() if key != "summary"}
+        return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
+
+
+def suite_names() -> list[str]:
+    """The suites that ship with Brinell."""
+    return sorted(Path(entry.name).stem for entry in files(__package__).iterdir() if entry.name.endswith(".toml"))
+
+
+def load_suite(source: str) -> Suite:
+    """The suite of that name, an attack alone by its name, or a suite file.
+
+    Raises
+    ------
+    BadInput
+        If there is none of that name, or its file is not a suite.
+    """
+    if source in suite_names():
+        return suite_from(tomllib.loads(files(__package__).joinpath(f"{source}.toml").read_text("utf-8")), source)
+    if source in ATTACKS:
+        attack = ATTACKS[source]()
+        return Suite(name=source, version="1", summary=f"{attack.summary}, alone", attacks=(attack,))
+    path = Path(source)
+    if path.suffix == ".toml":
+        try:
+            return suite_from(tomllib.loads(path.read_text("utf-8")), source)
+        except FileNotFoundError:
+            got = "a file that does not exist"
+        except tomllib.TOMLDecodeError as error:
+            got = f"a file that is not TOML ({error})"
+        raise BadInput(f"suite {source}", got=got, expected="a suite file", remedy="See `brinell suites`.")
+    raise BadInput(
+        "suite",
+        got=repr(source),
+        expected=", ".join([*suite_names(), *(name for name in ATTACKS if name not in suite_names())]),
+        remedy="Choose one of these or give a TOML file.",
+    )
+
+
+def suite_from(table: dict[str, Any], source: str) -> Suite:
+    """The suite that a TOML table describes; see ``load_suite``."""
+    unknown = sorted(set(table) - {"name", "version", "summary", "attacks"})
+    attacks = table.get("attacks")
+    named = all(isinstance(table.get(key), str) and table[key] for key in ("name", "version"))
+    if unknown or not named or not isinstance(attacks, list) or not attacks:
+        raise BadInput(
+            f"suite {source}",
+            got=f"unknown keys {unknown}" if unknown else f"the keys {sorted(table)}",
+            expected="name, version (texts) and at least one [[attacks]] table; summary if you like",
+            remedy="Compare it with a file that ships: `brinell suites --show apgd`.",
+        )
+    return Suite(
+        name=table["name"],
+        version=table["version"],
+        summary=str(table.get("summary", "")),
+        attacks=tuple(attack_from(entry) for entry in attacks),
+    )

@@ -1,0 +1,12 @@
+"""Shapes and types of every function of the package are checked while the tests run, and only then."""
+
+import torch
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+install_import_hook("brinell", "shape_checks.checked")
+
+torch.set_num_threads(1)
+
+settings.register_profile("brinell", deadline=None, derandomize=True, database=None, max_examples=60)
+settings.load_profile("brinell")
