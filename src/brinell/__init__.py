@@ -9,17 +9,18 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from brinell.evaluation import Result, evaluate, open_run
+    from brinell.evaluation import Result, evaluate, open_run, resume
     from brinell.threat import Threat
 
 __version__ = version("brinell")
-__all__ = ["Result", "Threat", "__version__", "evaluate", "open_run"]
+__all__ = ["Result", "Threat", "__version__", "evaluate", "open_run", "resume"]
 
 _HOMES = {
     "Result": "brinell.evaluation",
     "Threat": "brinell.threat",
     "evaluate": "brinell.evaluation",
     "open_run": "brinell.evaluation",
+    "resume": "brinell.evaluation",
 }
 
 

@@ -3,6 +3,7 @@
 Results go to stdout, progress and messages to stderr. torch is imported only by the commands that compute.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from brinell.errors import (
 )
 
 if TYPE_CHECKING:
+    from brinell.result import Reading
     from brinell.run import Run
     from brinell.spec import Spec
     from brinell.subject import Subject
@@ -332,18 +334,17 @@ def _recorded_spec(folder: Path, model: str | None, data: str | None) -> "Spec":
     return spec_beside(read_manifest(folder).spec, str(folder), model=model, data=data)
 
 
-def _carried_out(opened: "Run", errors: Console, *, quiet: bool) -> Any:
+def _carried_out(opened: "Run", errors: Console, *, quiet: bool) -> "Reading":
     from brinell.evaluation import finish
     from brinell.progress import shown_on
 
     with interrupts(errors) as stopped, shown_on(errors, quiet=quiet) as observer:
-        return finish(opened, observer, stop=stopped).reading
+        return finish(opened, observer, stop=stopped)
 
 
 @contextmanager
 def interrupts(errors: Console) -> Iterator[Callable[[], bool]]:
     """Whether the user has asked to stop. The first Ctrl-C lets the batch in flight end; the second kills."""
-    import os
     import signal
 
     asked: list[int] = []
@@ -373,6 +374,9 @@ def main(arguments: list[str] | None = None) -> int:
     _, errors = consoles()
     try:
         outcome = app(arguments, exit_on_error=False, print_error=False, error_console=errors)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
     except CycloptsError as error:
         errors.print(f"[bold red]bad input[/]  {error}", soft_wrap=True)
         return EXIT_BAD_INPUT

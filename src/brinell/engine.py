@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from brinell.attacks.catalogue import identity
 from brinell.errors import BrinellError, ModelFailed
-from brinell.flight import Attempted, Claim, Clean, InFlight, Outcome, Part, Step, attempted, losses_of, query_of
-from brinell.losses import margin_of
+from brinell.flight import Attempted, Claim, Clean, InFlight, Outcome, Part, Step, losses_of, query_of
+from brinell.losses import decision, margin_of
 from brinell.models.protocol import Climbed, Model
 from brinell.queries import Answer, Given, Gradient, Scores
 from brinell.random import Noise, stream_key
-from brinell.shapes import Inputs, Logits, PerRow
+from brinell.shapes import Inputs, Logits, Mask, PerRow
 from brinell.suites.suite import Assignment
 from brinell.threat import Threat
 
@@ -80,7 +79,7 @@ class Engine:
                     return
                 flights = [flight for flight in flights if flight.query is not None]
                 continue
-            kind = max(queues, key=lambda kind: sum(len(part.positions) for part in queues[kind]))
+            kind = max(queues, key=lambda kind: sum(part.length for part in queues[kind]))
             batch = self._pack(queues[kind])
             step = self._judge(batch, self._evaluate(batch))
             for flight in {id(part.flight): part.flight for part in batch}.values():
@@ -120,52 +119,44 @@ class Engine:
             standing=standing,
             answer=Answer(torch.zeros_like(clean.logits), zeros, torch.zeros_like(clean.x), standing),
             best_margin=torch.full_like(zeros, torch.inf),
-            forwards=torch.zeros(len(rows), dtype=torch.int64, device=device),
-            backwards=torch.zeros(len(rows), dtype=torch.int64, device=device),
         )
 
     def _advance(self, flight: InFlight, queues: dict[type, deque[Part]]) -> list[Attempted]:
         """Hand the search its answer and queue what it asks next; the records of its rows if it has ended."""
-        positions = flight.standing.nonzero().squeeze(1)
         outcome: Outcome = "stood"
         reason = None
-        if len(positions) > 0:
+        if bool(flight.standing.any()):
             try:
                 with torch.no_grad():
-                    if flight.query is None:
-                        query = next(flight.search)
-                    else:
-                        answer = flight.answer
-                        query = flight.search.send(
-                            Answer(answer.logits, answer.loss, answer.grad, flight.standing.clone())
-                        )
+                    query = next(flight.search) if flight.query is None else flight.search.send(_told(flight))
                 if query.points.shape != flight.ball.x.shape:
                     raise ValueError(f"points of shape {tuple(query.points.shape)} for rows {flight.ball.x.shape}")
-                flight.query, flight.awaited, flight.fresh = query, len(positions), False
-                queues.setdefault(type(query), deque()).append(Part(flight, positions))
+                flight.ask(query)
+                queues.setdefault(type(query), deque()).append(Part(flight, 0, flight.awaited))
                 return []
             except StopIteration:
                 pass
             except Exception as error:  # an attack that crashes must cost its rows, not the run
                 outcome, reason = "error", f"attack crashed: {type(error).__name__}: {error}"
         flight.search.close()
+        ended = [flight.ended(position, outcome, reason) for position in flight.standing.nonzero().squeeze(1).tolist()]
         flight.query = None
-        return [attempted(flight, int(position), outcome, reason) for position in positions]
+        return ended
 
     def _pack(self, queue: deque[Part]) -> list[Part]:
         """Take waiting rows, the longest waiting first, until the batch is full."""
         batch, room = [], self.batch_size
         while queue and room > 0:
-            flight, positions = queue.popleft()
-            if len(positions) > room:
-                queue.appendleft(Part(flight, positions[room:]))
-                positions = positions[:room]
-            batch.append(Part(flight, positions))
-            room -= len(positions)
+            part = queue.popleft()
+            if part.length > room:
+                queue.appendleft(part._replace(low=part.low + room))
+                part = part._replace(high=part.low + room)
+            batch.append(part)
+            room -= part.length
         return batch
 
     def _evaluate(self, batch: list[Part]) -> _Evaluated:
-        points = torch.cat([query_of(part).points[part.positions] for part in batch])
+        points = torch.cat([part.flight.points(part.low, part.high) for part in batch])
         if isinstance(query_of(batch[0]), Scores):
             return self._scored(points)
         if self.pull_in > 0:
@@ -210,44 +201,64 @@ class Engine:
 
     def _judge(self, batch: list[Part], evaluated: _Evaluated) -> Step:
         """Count the passes, find the rows that fell or cannot be judged, and hand each search its share."""
-        points, climbed, failures = evaluated
+        points, climbed = evaluated.points, evaluated.climbed
         climbing = isinstance(query_of(batch[0]), Gradient)
-        y = torch.cat([part.flight.y[part.positions] for part in batch])
-        margin = margin_of(climbed.logits, y)
-        readable = climbed.logits.isfinite().all(dim=1)
-        usable = readable & climbed.grad.flatten(1).isfinite().all(dim=1) if climbing else readable
         step = Step([], [], len(points), len(points) if climbing else 0)
+        margin = margin_of(climbed.logits, torch.cat([part.flight.y_here[part.low : part.high] for part in batch]))
+        usable = _finite(climbed.logits) & _finite(climbed.grad) if climbing else _finite(climbed.logits)
+        quiet = bool((usable & (margin > 0)).all())
         start = 0
-        for flight, positions in batch:
-            end = start + len(positions)
-            flight.forwards[positions] += 1
-            flight.backwards[positions] += int(climbing)
-            own, own_margin = points[start:end], margin[start:end]
-            self._keep_best(flight, positions, own, own_margin)
-            fell = readable[start:end] & (own_margin <= 0)
-            if bool(fell.any()):
-                fell &= self.threat.contains(flight.ball.x[positions], own)
-            for place in fell.nonzero().squeeze(1).tolist():
-                position = int(positions[place])
-                prediction = int(climbed.logits[start + place].argmax())
-                claim = Claim(flight.rows[position], own[place].clone(), prediction, float(own_margin[place]))
-                step.claims.append(claim)
-                step.attempted.append(attempted(flight, position, "fell", None))
-            lost = ~usable[start:end] & ~fell
-            for place in lost.nonzero().squeeze(1).tolist():
-                reason = failures.get(start + place, _unusable(bool(readable[start + place])))
-                step.attempted.append(attempted(flight, int(positions[place]), "error", reason))
-            flight.standing[positions] = ~(fell | lost)
-            flight.take(positions, Climbed(*(part[start:end] for part in climbed)))
-            start = end
+        for part in batch:
+            here = slice(start, start + part.length)
+            _keep_best(part, points[here], margin[here])
+            if not quiet:
+                self._sort_out(part, here, evaluated, margin[here], usable[here], step)
+            part.flight.take(part.low, part.high, Climbed(*(piece[here] for piece in climbed)))
+            start = here.stop
         return step
 
-    def _keep_best(self, flight: InFlight, positions: Tensor, points: Inputs, margin: PerRow) -> None:
-        """Least margin per row over the points inside the threat set; a NaN is never the least."""
-        better = margin < flight.best_margin[positions]
-        if bool(better.any()):
-            better &= flight.ball.holds(points, positions)
-            flight.best_margin[positions] = torch.where(better, margin, flight.best_margin[positions])
+    def _sort_out(
+        self, part: Part, here: slice, evaluated: _Evaluated, margin: PerRow, usable: Mask, step: Step
+    ) -> None:
+        """Claim the rows of a part that fell, and end those that cannot be judged."""
+        flight, positions = part.flight, part.flight.positions[part.low : part.high]
+        points, logits = evaluated.points[here], evaluated.climbed.logits[here]
+        readable = logits.isfinite().all(dim=1)
+        fell = readable & (margin <= 0)
+        fell &= self.threat.contains(flight.ball_here.x[part.low : part.high], points)
+        decided = decision(logits, flight.y_here[part.low : part.high])
+        for place in fell.nonzero().squeeze(1).tolist():
+            ended = flight.ended(int(positions[place]), "fell", None)
+            step.claims.append(Claim(ended.row, points[place].clone(), int(decided[place]), float(margin[place])))
+            step.attempted.append(ended)
+        lost = ~usable & ~fell
+        for place in lost.nonzero().squeeze(1).tolist():
+            unusable = "non-finite gradient" if bool(readable[place]) else "non-finite logits"
+            reason = evaluated.failures.get(here.start + place, unusable)
+            step.attempted.append(flight.ended(int(positions[place]), "error", reason))
+        flight.standing[positions] = ~(fell | lost)
+
+
+def _keep_best(part: Part, points: Inputs, margin: PerRow) -> None:
+    """Least margin per row over the points inside the threat set; a NaN is never the least."""
+    flight, positions = part.flight, part.flight.positions[part.low : part.high]
+    better = margin < flight.best_margin[positions]
+    if bool(better.any()):
+        better &= flight.ball_here.at(slice(part.low, part.high)).holds(points)
+        flight.best_margin[positions] = torch.where(better, margin, flight.best_margin[positions])
+
+
+def _finite(values: Inputs) -> Mask:
+    """Which rows are finite throughout; a finite sum, which is cheap, says that all are."""
+    if bool(values.sum().isfinite()):
+        return torch.ones(len(values), dtype=torch.bool, device=values.device)
+    return values.flatten(1).isfinite().all(dim=1)
+
+
+def _told(flight: InFlight) -> Answer:
+    """The answer as the attack gets it: which rows stand is a copy, for the engine goes on to change its own."""
+    answer = flight.answer
+    return Answer(answer.logits, answer.loss, answer.grad, flight.standing.clone())
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -263,10 +274,6 @@ def _unclimbed(points: Inputs, model: Model) -> Climbed:
 def _unknown(points: Inputs, classes: int) -> Climbed:
     unknown = points.new_full((len(points), classes), torch.nan)
     return Climbed(unknown, unknown[:, 0], torch.zeros_like(points))
-
-
-def _unusable(readable: bool) -> str:
-    return "non-finite gradient" if readable else "non-finite logits"
 
 
 def _failed(error: Exception, on: str, expected: str) -> ModelFailed:

@@ -1,6 +1,8 @@
 """The Python interface: evaluate a model on arrays at hand, and read what came of it."""
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,9 +33,16 @@ from brinell.threat import Threat
 class Result:
     """What came of a run: its figures, its record and its witnesses, read from its folder."""
 
-    def __init__(self, reading: Reading, keeper: "tempfile.TemporaryDirectory[str] | None" = None) -> None:
+    def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._keeper = keeper  # a temporary folder lives as long as the result
+        self._forget: weakref.finalize[[Path], Result] | None = None
+
+    @classmethod
+    def fleeting(cls, reading: Reading) -> Self:
+        """A result whose folder is removed with it."""
+        result = cls(reading)
+        result._forget = weakref.finalize(result, _remove, reading.folder)
+        return result
 
     @property
     def reading(self) -> Reading:
@@ -96,13 +105,13 @@ class Result:
         BadInput
             If the folder holds something already.
         """
-        import shutil
-
         target = Path(folder)
         if target.exists() and any(target.iterdir()):
             raise BadInput(f"folder {target}", got="files", expected="a new folder", remedy="Name another.")
         shutil.copytree(self.folder, target, dirs_exist_ok=True)
-        self._reading, self._keeper = read_run(target), None
+        self._reading = read_run(target)
+        if self._forget is not None:
+            self._forget()
         return self
 
     def __repr__(self) -> str:
@@ -162,9 +171,18 @@ def evaluate(
     subject = subject_of(
         model, x, y, threat=threat, suite=suite, seed=seed, outputs=outputs, rows=rows, layout=layout, size=batch_size
     )
-    keeper = tempfile.TemporaryDirectory(prefix="brinell-") if out is None else None
-    folder = Path(keeper.name if keeper is not None else str(out))
-    return finish(begin(subject, folder), observer, keeper=keeper)
+    if out is not None:
+        return Result(finish(begin(subject, Path(out)), observer))
+    folder = Path(tempfile.mkdtemp(prefix="brinell-"))
+    try:
+        return Result.fleeting(finish(begin(subject, folder), observer))
+    except BaseException:
+        _remove(folder)
+        raise
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observer: Observer = ignore) -> Result:
@@ -188,7 +206,7 @@ def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observ
         layout="as-is",
         size=manifest.batch_size,
     )
-    return finish(resumed(subject, Path(folder)), observer)
+    return Result(finish(resumed(subject, Path(folder)), observer))
 
 
 def open_run(folder: str | Path) -> Result:
@@ -202,13 +220,7 @@ def open_run(folder: str | Path) -> Result:
     return Result(read_run(Path(folder)))
 
 
-def finish(
-    run: Run,
-    observer: Observer = ignore,
-    *,
-    stop: Callable[[], bool] = lambda: False,
-    keeper: "tempfile.TemporaryDirectory[str] | None" = None,
-) -> Result:
+def finish(run: Run, observer: Observer = ignore, *, stop: Callable[[], bool] = lambda: False) -> Reading:
     """Carry a run to its end, or to where ``stop`` says; seal its folder in any case."""
     state = "interrupted"
     try:
@@ -217,7 +229,9 @@ def finish(
     finally:
         run.close(state)
         reading = conclude(run.folder)
-    return Result(reading, keeper)
+        if not reading.attempts and reading.figures.clean_accuracy.undecided:
+            _remove(run.folder)  # the clean rows were refused: there is nothing to keep
+    return reading
 
 
 def subject_of(

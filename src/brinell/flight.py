@@ -1,7 +1,7 @@
 """A search in flight: the rows that one attempt was given, which of them stand, and what came back for them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
@@ -9,8 +9,8 @@ from torch import Tensor
 
 from brinell.losses import TargetedLoss
 from brinell.models.protocol import Climbed
-from brinell.queries import Answer, Gradient, Query, Search
-from brinell.shapes import Indices, Inputs, Labels, Logits, PerRow
+from brinell.queries import Answer, Cost, Gradient, Query, Search
+from brinell.shapes import Indices, Inputs, Labels, Logits, Mask, PerRow
 from brinell.threat import Ball
 
 Outcome = Literal["fell", "stood", "error"]
@@ -66,39 +66,89 @@ class InFlight:
 
     search: Search
     rows: Sequence[int]
+    """Indices in the data set."""
     ball: Ball
     y: Labels
-    standing: Tensor
+    standing: Mask
     answer: Answer
     best_margin: PerRow
-    forwards: Indices
-    backwards: Indices
     query: Query | None = None
+    positions: Indices = field(init=False)
+    """Places, among the search's rows, of those that stood when the query came; a part is a stretch of these."""
+    ball_here: Ball = field(init=False)
+    """The threat sets of the rows at ``positions``."""
+    y_here: Labels = field(init=False)
+    made: Cost = field(default_factory=lambda: Cost(0, 0))
+    """Passes made on each row that still stands, the query under way not counted."""
     awaited: int = 0
-    fresh: bool = False
+    """Rows whose part of the query is still out."""
+    begun: bool = False
     """Whether this query's answer has begun to come in (earlier answers belong to the attack, and stay as they are)."""
 
-    def take(self, positions: Tensor, climbed: Climbed) -> None:
-        """Put what came back for some rows into the answer."""
-        if len(positions) == len(self.rows):
+    def __post_init__(self) -> None:
+        self.positions, self.ball_here, self.y_here = self.standing.nonzero().squeeze(1), self.ball, self.y
+
+    def ask(self, query: Query) -> None:
+        """Take the next query; rows that have fallen since the last one are left out from now on."""
+        if self.query is not None:
+            self.made = self.made + cost_of(self.query)
+        if int(self.standing.sum()) < len(self.positions):
+            self.positions = self.standing.nonzero().squeeze(1)
+            self.ball_here, self.y_here = self.ball.at(self.positions), self.y[self.positions]
+        self.query, self.awaited, self.begun = query, len(self.positions), False
+
+    def points(self, low: int, high: int) -> Inputs:
+        """The query's points for a stretch of the rows that stand."""
+        assert self.query is not None
+        if len(self.positions) == len(self.rows):
+            return self.query.points[low:high]
+        return self.query.points[self.positions[low:high]]
+
+    def take(self, low: int, high: int, climbed: Climbed) -> None:
+        """Put what came back for a stretch of rows into the answer."""
+        if high - low == len(self.rows):
             self.answer = Answer(climbed.logits, climbed.loss, climbed.grad, self.standing)
         else:
-            old = self.answer
-            if not self.fresh:
-                old = Answer(old.logits.clone(), old.loss.clone(), old.grad.clone(), self.standing)
-            old.logits[positions] = climbed.logits
-            old.loss[positions] = climbed.loss
-            old.grad[positions] = climbed.grad
-            self.answer = old
-        self.fresh = True
-        self.awaited -= len(positions)
+            if not self.begun:
+                old = self.answer
+                self.answer = Answer(old.logits.clone(), old.loss.clone(), old.grad.clone(), self.standing)
+            places = self.positions[low:high]
+            self.answer.logits[places] = climbed.logits
+            self.answer.loss[places] = climbed.loss
+            self.answer.grad[places] = climbed.grad
+        self.begun = True
+        self.awaited -= high - low
+
+    def ended(self, position: int, outcome: Outcome, reason: str | None) -> Attempted:
+        """The record of one row whose attempt has ended, with the query under way."""
+        best = float(self.best_margin[position])
+        made = self.made + cost_of(self.query) if self.query is not None else self.made
+        return Attempted(
+            row=self.rows[position],
+            outcome=outcome,
+            best_margin=best if best < float("inf") else None,
+            forwards=made.forwards,
+            backwards=made.backwards,
+            reason=reason,
+        )
 
 
 class Part(NamedTuple):
-    """Some rows of one search, waiting for their turn or in a batch."""
+    """A stretch of the rows of one search that stand, waiting for their turn or in a batch."""
 
     flight: InFlight
-    positions: Tensor
+    low: int
+    high: int
+
+    @property
+    def length(self) -> int:
+        """How many rows it has."""
+        return self.high - self.low
+
+
+def cost_of(query: Query) -> Cost:
+    """The passes that a query makes on each row."""
+    return Cost(1, 1) if isinstance(query, Gradient) else Cost(1, 0)
 
 
 def query_of(part: Part) -> Query:
@@ -112,30 +162,17 @@ def losses_of(batch: list[Part], logits: Logits, first: int) -> PerRow:
     losses = []
     start = 0
     for part in batch:
-        end = start + len(part.positions)
+        end = start + part.length
         low, high = max(start, first), min(end, first + len(logits))
         if low < high:
             query = query_of(part)
             assert isinstance(query, Gradient)
-            positions = part.positions[low - start : high - start]
-            own, y = logits[low - first : high - first], part.flight.y[positions]
+            here = slice(part.low + low - start, part.low + high - start)
+            own, y = logits[low - first : high - first], part.flight.y_here[here]
             if isinstance(query.loss, TargetedLoss):
                 assert query.target is not None
-                losses.append(query.loss.climb(own, y, query.target[positions]))
+                losses.append(query.loss.climb(own, y, query.target[part.flight.positions[here]]))
             else:
                 losses.append(query.loss.climb(own, y))
         start = end
     return losses[0] if len(losses) == 1 else torch.cat(losses)
-
-
-def attempted(flight: InFlight, position: int, outcome: Outcome, reason: str | None) -> Attempted:
-    """The record of one row whose attempt has ended."""
-    best = float(flight.best_margin[position])
-    return Attempted(
-        row=flight.rows[position],
-        outcome=outcome,
-        best_margin=best if best < float("inf") else None,
-        forwards=int(flight.forwards[position]),
-        backwards=int(flight.backwards[position]),
-        reason=reason,
-    )

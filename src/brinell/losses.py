@@ -22,6 +22,12 @@ def margin_of(logits: Logits, y: Labels) -> PerRow:
     return own.squeeze(1) - others.amax(dim=1)
 
 
+def decision(logits: Logits, y: Labels) -> Labels:
+    """The class that the model decides for: ``y`` where its margin is above 0, else the highest of the others."""
+    others = logits.scatter(1, y[:, None], -torch.inf)
+    return torch.where(margin_of(logits, y) > 0, y, others.argmax(dim=1))
+
+
 @dataclass(frozen=True)
 class Loss:
     """A loss that grows as the row leaves its true class."""

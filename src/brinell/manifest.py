@@ -25,14 +25,21 @@ class Environment(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     brinell: str
+    """Version of Brinell."""
     python: str
+    """Version of Python."""
     torch: str
+    """Version of PyTorch."""
     numpy: str
+    """Version of NumPy."""
     platform: str
+    """Operating system."""
     processor: str
+    """Architecture and number of cores."""
     threads: int
     """Threads that torch computes with."""
     device: str
+    """Where the model ran."""
     precision: str
     """The model's own precision, then that of the inputs."""
 
@@ -43,9 +50,11 @@ class Manifest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: int
+    """Version of the folder's format."""
     run: str
     """A name for the run: the folder's when it was begun."""
     state: Literal["running", "interrupted", "complete"]
+    """``running`` also after a kill."""
     started: str
     """UTC, ISO 8601."""
     ended: str | None
@@ -53,6 +62,7 @@ class Manifest(BaseModel):
     seconds: float
     """Time spent in all sessions that ended by themselves, checks included."""
     environment: Environment
+    """Software and hardware of the first session."""
     spec: Spec | None
     """What was asked for; None where model and rows were handed over in Python."""
     model: dict[str, Any]
@@ -64,6 +74,7 @@ class Manifest(BaseModel):
     suite: dict[str, Any]
     """Name, version, digest, and every attack with all its settings as it was run."""
     seed: int
+    """Of all random numbers in the attacks."""
     batch_size: int
     """Rows in a full batch."""
     pull_in: float

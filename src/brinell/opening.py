@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 
 from brinell.engine import Engine
 from brinell.errors import BadInput
@@ -22,6 +23,7 @@ from brinell.threat import Threat
 DERIVED = ("rows.parquet", "attempts.parquet", "result.json")
 """Files that are made from the ledger when a session ends."""
 SPEC = "spec.toml"
+LOCK = ".lock"
 
 
 def begin(subject: Subject, folder: Path) -> Run:
@@ -47,6 +49,7 @@ def begin(subject: Subject, folder: Path) -> Run:
     suite = subject.suite.fit(ready.classes)
     notes = [*ready.notes, *subject.suite.replacements(suite)]
     folder.mkdir(parents=True, exist_ok=True)
+    lock = _locked(folder)
     manifest = _manifest(subject, suite, ready, folder, notes)
     if subject.spec is not None:
         replace_text(folder / SPEC, written(subject.spec))
@@ -54,7 +57,7 @@ def begin(subject: Subject, folder: Path) -> Run:
     with ledger.transaction():
         ledger.add(_row_records(subject))
     write_manifest(folder, manifest)
-    run = _opened(folder, subject, manifest, suite, ledger)
+    run = _opened(folder, subject, manifest, suite, ledger, lock)
     with ledger.transaction():
         ledger.count_passes(run.session, preflight_forwards=ready.forwards, preflight_backwards=ready.backwards)
     return run
@@ -85,13 +88,35 @@ def resume(subject: Subject, folder: Path) -> Run:
                 expected=f"{then}, as when it was begun",
                 remedy="Resume with what it was begun with, or start another run.",
             )
+    lock = _locked(folder)
     for name in DERIVED:
         (folder / name).unlink(missing_ok=True)
     write_manifest(folder, manifest.model_copy(update={"state": "running", "ended": None, "files": {}}))
-    return _opened(folder, subject, manifest, suite, Ledger.open(folder / LEDGER))
+    return _opened(folder, subject, manifest, suite, Ledger.open(folder / LEDGER), lock)
 
 
-def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, ledger: Ledger) -> Run:
+def _locked(folder: Path) -> FileLock:
+    """The lock that keeps a second process out of a run.
+
+    Raises
+    ------
+    BadInput
+        If another process holds it.
+    """
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise BadInput(
+            f"run {folder}",
+            got="a run that another process is working on",
+            expected="a run that nobody works on",
+            remedy="Wait for it, or stop it.",
+        ) from None
+    return lock
+
+
+def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, ledger: Ledger, lock: FileLock) -> Run:
     rows, model = subject.rows, subject.model
     shape = (len(rows), *rows.x.shape[1:])
     engine = Engine(
@@ -110,6 +135,7 @@ def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, le
         suite=suite,
         engine=engine,
         ledger=ledger,
+        lock=lock,
         session=session,
         places={int(row): place for place, row in enumerate(rows.index)},
         witnesses=PointFile(folder / WITNESSES, shape, rows.x.dtype),

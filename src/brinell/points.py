@@ -29,27 +29,24 @@ class PointFile:
             self.shape, _, self.dtype = np.lib.format.read_array_header_1_0(file)
             self._offset = file.tell()
         self._stride = int(np.prod(self.shape[1:])) * self.dtype.itemsize
-        self._file = os.open(path, os.O_RDWR)
+        self._file = path.open("r+b", buffering=0)
 
     def write(self, place: int, point: NDArray[Any]) -> str:
         """Write one point; its SHA-256."""
         data = np.ascontiguousarray(point, dtype=self.dtype).tobytes()
-        os.pwrite(self._file, data, self._offset + place * self._stride)
+        self._file.seek(self._offset + place * self._stride)
+        self._file.write(data)
         return hashlib.sha256(data).hexdigest()
 
     def read(self, place: int) -> NDArray[Any]:
         """The point at a place; zeros where none was written."""
-        data = os.pread(self._file, self._stride, self._offset + place * self._stride)
-        return np.frombuffer(data, dtype=self.dtype).reshape(self.shape[1:])
-
-    def digest(self, place: int) -> str:
-        """SHA-256 of the point at a place."""
-        return hashlib.sha256(os.pread(self._file, self._stride, self._offset + place * self._stride)).hexdigest()
+        self._file.seek(self._offset + place * self._stride)
+        return np.frombuffer(self._file.read(self._stride), dtype=self.dtype).reshape(self.shape[1:])
 
     def flush(self) -> None:
         """Have what was written reach the disk."""
-        os.fsync(self._file)
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        self._file.close()

@@ -106,14 +106,15 @@ class SessionRecord:
 Record = RowRecord | AttemptRecord | SessionRecord
 
 
-def field_docs(kind: type[Record]) -> dict[str, str]:
-    """Each field's docstring: the documentation of the format."""
+def field_docs(kind: type[Any]) -> dict[str, str]:
+    """Each field's docstring, where it has one: the documentation of the format."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(body, ast.ClassDef)
     docs: dict[str, str] = {}
     for statement, following in zip(body.body, body.body[1:], strict=False):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            assert isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
             docs[statement.target.id] = " ".join(str(following.value.value).split())
     return docs
 

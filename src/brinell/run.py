@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from filelock import FileLock
 
 from brinell.attacks.catalogue import title
 from brinell.engine import Engine
@@ -15,7 +16,7 @@ from brinell.errors import BadInput
 from brinell.flight import Claim, Clean, Step
 from brinell.geometry import distance
 from brinell.ledger import Ledger
-from brinell.losses import margin_of
+from brinell.losses import decision, margin_of
 from brinell.manifest import now, read_manifest, write_manifest
 from brinell.points import PointFile
 from brinell.queries import Cost
@@ -35,6 +36,8 @@ class Run:
     """The suite as fitted to the model."""
     engine: Engine
     ledger: Ledger
+    lock: FileLock
+    """Keeps other processes out of the folder."""
     session: int
     places: dict[int, int]
     """Place of each row in the selection."""
@@ -80,6 +83,7 @@ class Run:
             "batch_size": self.engine.batch_size,
         }
         write_manifest(self.folder, manifest.model_copy(update=update))
+        self.lock.release()
 
     def _score_clean_rows(self) -> None:
         """Find the rows that are wrong before any attack."""
@@ -88,7 +92,7 @@ class Run:
         for chunk in _chunks(todo, self.engine.batch_size):
             x, y = self._examples(chunk)
             logits = self.engine.scores(x)
-            margin, readable = margin_of(logits, y), logits.isfinite().all(dim=1)
+            margin, decided, readable = margin_of(logits, y), decision(logits, y), logits.isfinite().all(dim=1)
             unusable += [row for row, good in zip(chunk, readable.tolist(), strict=True) if not good]
             with self.ledger.transaction():
                 self.ledger.count_passes(self.session, clean_forwards=len(chunk))
@@ -97,7 +101,7 @@ class Run:
                     if bool(readable[i]):
                         self.ledger.update_row(
                             row,
-                            clean_prediction=int(logits[i].argmax()),
+                            clean_prediction=int(decided[i]),
                             clean_margin=float(margin[i]),
                             status="pending" if float(margin[i]) > 0 else "misclassified",
                         )

@@ -15,6 +15,13 @@ BUILTIN_ROWS = "builtin:fmnist"
 DEFAULT_SUITE = "apgd"
 
 
+_EXPECTED = {"data": "rows to evaluate on", "threat": "a norm and a radius"}
+_ESSENTIAL = {
+    "data": "Name them with --data, for example rows.npz with arrays x and y.",
+    "threat": "State it with --norm and --eps, for example --norm linf --eps 8/255.",
+}
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -108,6 +115,9 @@ def read_spec(path: Path | None, overrides: dict[str, Any]) -> Spec:
 
 def spec_from(table: dict[str, Any], subject: str) -> Spec:
     """The spec that a table describes; see ``read_spec``."""
+    for key, remedy in _ESSENTIAL.items():
+        if key not in table:
+            raise BadInput(f"{key} ({subject})", got="nothing", expected=_EXPECTED[key], remedy=remedy)
     try:
         return Spec.model_validate(table)
     except ValidationError as error:

@@ -9,7 +9,9 @@ def clopper_pearson(count: int, of: int, level: float = LEVEL) -> tuple[float, f
     Guarantee: whatever the true proportion, the interval misses it with probability at most ``1 - level``, if the rows
     are a random sample. ``of`` must be above 0.
     """
-    from scipy.stats import binomtest  # slow to import, and needed only for reports
+    from scipy.special import betaincinv  # needed only for reports
 
-    interval = binomtest(count, of).proportion_ci(confidence_level=level, method="exact")
-    return float(interval.low), float(interval.high)
+    tail = (1 - level) / 2
+    low = float(betaincinv(count, of - count + 1, tail)) if count > 0 else 0.0
+    high = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
+    return low, high

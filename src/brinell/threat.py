@@ -130,16 +130,19 @@ class Ball:
         """Radius in input units."""
         return self.threat.eps
 
-    def holds(self, points: Inputs, positions: Indices) -> Mask:
-        """Which points lie in the sets around the rows at ``positions``, in the precision of the points.
+    def at(self, places: Indices | slice) -> "Ball":
+        """The sets around some of the rows."""
+        return Ball(self.threat, self.x[places], self.lower[places], self.upper[places])
+
+    def holds(self, points: Inputs) -> Mask:
+        """Which points lie in the sets around their rows, in the precision of the points.
 
         Quick, for keeping statistics; ``Threat.contains`` is what decides about a witness.
         """
-        lower, upper = self.lower[positions], self.upper[positions]
-        inside = ((points >= lower) & (points <= upper)).flatten(1).all(dim=1)
+        inside = ((points >= self.lower) & (points <= self.upper)).flatten(1).all(dim=1)
         if self.threat.norm == "linf":
             return inside
-        return inside & (size(points - self.x[positions], self.threat.norm) <= self.eps * (1 + RELATIVE_TOLERANCE))
+        return inside & (size(points - self.x, self.threat.norm) <= self.eps * (1 + RELATIVE_TOLERANCE))
 
     def project(self, point: Inputs) -> Inputs:
         """The nearest point of ball ∩ box in the Euclidean sense, exactly, for each norm.

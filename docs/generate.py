@@ -1,0 +1,67 @@
+"""Writes the pages that are made from the code: ``python docs/generate.py``. A test says when they are out of date."""
+
+from pathlib import Path
+
+from brinell.manifest import FORMAT, Environment, Manifest
+from brinell.records import AttemptRecord, Record, RowRecord, SessionRecord, columns, field_docs
+
+HERE = Path(__file__).parent
+HEAD = f"""# The run folder, format {FORMAT}
+
+Made by `python docs/generate.py` from the fields' docstrings.
+
+| file | what it is |
+|---|---|
+| `spec.toml` | what was asked for; absent where model and rows were handed over in Python |
+| `manifest.json` | circumstances, settings, and the SHA-256 of every other file once a session has ended |
+| `ledger.sqlite` | the tables below: the one source of every figure |
+| `witnesses.npy` | the points on which the model errs, `(place, *feature)`, in input units; zeros where a row has none |
+| `originals.npy` | the clean inputs of the broken rows, in the same places |
+| `clean_logits.npy` | the model's logits on the clean inputs, `(place, class)` |
+| `rows.parquet`, `attempts.parquet` | the first two tables for other tools, made when a session ends |
+| `result.json` | the figures, as `brinell report --format json` prints them |
+
+While a run goes on, `ledger.sqlite` has a write-ahead log beside it (`-wal`, `-shm`) and every batch is one transaction.
+A row is named by its index in the data set everywhere; `place` is its position in the selection and in the `.npy` files.
+
+```python
+import numpy as np, pyarrow.parquet as pq
+
+rows = pq.read_table("runs/mine/rows.parquet").to_pylist()
+witnesses = np.load("runs/mine/witnesses.npy", mmap_mode="r")
+broken = [row for row in rows if row["status"] == "broken"]
+x_adv = [witnesses[row["place"]] for row in broken]
+```
+"""
+
+
+def run_folder_page() -> str:
+    """The page about a run's files."""
+    parts = [HEAD]
+    tables: tuple[tuple[str, type[Record]], ...] = (
+        ("rows", RowRecord),
+        ("attempts", AttemptRecord),
+        ("sessions", SessionRecord),
+    )
+    for name, kind in tables:
+        docs = field_docs(kind)
+        parts.append(
+            f"## Table `{name}`\n\n{' '.join((kind.__doc__ or '').split())}\n\n| column | type | meaning |\n|---|---|---|"
+        )
+        for column, (own, optional) in columns(kind).items():
+            parts.append(f"| `{column}` | {own.__name__}{' or null' if optional else ''} | {_cell(docs[column])} |")
+        parts.append("")
+    for title, model in (("`manifest.json`", Manifest), ("`environment` in it", Environment)):
+        docs = field_docs(model)
+        parts.append(f"## {title}\n\n| field | meaning |\n|---|---|")
+        parts += [f"| `{field}` | {_cell(docs.get(field, ''))} |" for field in model.model_fields]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return text.replace("``", "`").replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    (HERE / "run-folder.md").write_text(run_folder_page(), encoding="utf-8")

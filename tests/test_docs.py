@@ -1,0 +1,85 @@
+"""The documentation is true: pages made from the code are up to date, and every example on them runs."""
+
+import doctest
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
+
+
+def test_run_folder_page_is_what_the_code_makes() -> None:
+    where = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert where is not None
+    assert where.loader is not None
+    generate = importlib.util.module_from_spec(where)
+    where.loader.exec_module(generate)
+    page = (ROOT / "docs" / "run-folder.md").read_text("utf-8")
+    assert page == generate.run_folder_page(), "run `python docs/generate.py`"
+
+
+def test_every_field_of_the_format_is_documented() -> None:
+    empty = [
+        line for line in (ROOT / "docs" / "run-folder.md").read_text("utf-8").splitlines() if line.endswith("|  |")
+    ]
+    assert empty == []
+
+
+@pytest.mark.parametrize("page", ["docs/python.md"])
+def test_python_examples(page: str) -> None:
+    failures, tried = doctest.testfile(
+        str(ROOT / page), module_relative=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    )
+    assert tried > 10
+    assert failures == 0
+
+
+@pytest.mark.parametrize("page", ["docs/command-line.md"])
+def test_console_examples(page: str, tmp_path: Path) -> None:
+    commands = 0
+    for _language, attributes, body in FENCE.findall((ROOT / page).read_text("utf-8")):
+        said = dict(entry.split("=") for entry in attributes.split())
+        if "file" in said:
+            (tmp_path / said["file"]).write_text(body, "utf-8")
+        for line in body.splitlines():
+            if not line.startswith("$ "):
+                continue
+            done = brinell(line[2:], tmp_path)
+            assert done.returncode == int(said.get("exit", 0)), f"{line}\n{done.stdout}\n{done.stderr}"
+            commands += 1
+    assert commands > 10
+
+
+def brinell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    program, *arguments = shlex.split(line)
+    assert program == "brinell"
+    return subprocess.run(
+        [sys.executable, "-m", "brinell", *arguments],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_console_script_is_installed() -> None:
+    assert shutil.which("brinell", path=str(Path(sys.executable).parent)) is not None
+
+
+def test_readme_names_only_commands_that_exist() -> None:
+    commands = set(re.findall(r"brinell (run|plan|verify|report|models|suites|attacks|\w+)\b", fenced_readme()))
+    assert commands <= {"run", "plan", "verify", "report", "models", "suites", "attacks"}
+
+
+def fenced_readme() -> str:
+    return "\n".join(body for _, _, body in FENCE.findall((ROOT / "README.md").read_text("utf-8")))
