@@ -67,7 +67,7 @@ class Engine:
         flights: list[InFlight] = []
         while True:
             ended: list[Attempted] = []
-            while waiting and sum(int(flight.standing.sum()) for flight in flights) < IN_FLIGHT * self.batch_size:
+            while waiting and sum(flight.count for flight in flights) < IN_FLIGHT * self.batch_size:
                 group = [waiting.popleft() for _ in range(min(self.batch_size, len(waiting)))]
                 flight = self._admit(assignment, group, fetch(group))
                 flights.append(flight)
@@ -118,14 +118,13 @@ class Engine:
             y=clean.y,
             standing=standing,
             answer=Answer(torch.zeros_like(clean.logits), zeros, torch.zeros_like(clean.x), standing),
-            best_margin=torch.full_like(zeros, torch.inf),
         )
 
     def _advance(self, flight: InFlight, queues: dict[type, deque[Part]]) -> list[Attempted]:
         """Hand the search its answer and queue what it asks next; the records of its rows if it has ended."""
         outcome: Outcome = "stood"
         reason = None
-        if bool(flight.standing.any()):
+        if flight.count > 0:
             try:
                 with torch.no_grad():
                     query = next(flight.search) if flight.query is None else flight.search.send(_told(flight))
@@ -139,7 +138,8 @@ class Engine:
             except Exception as error:  # an attack that crashes must cost its rows, not the run
                 outcome, reason = "error", f"attack crashed: {type(error).__name__}: {error}"
         flight.search.close()
-        ended = [flight.ended(position, outcome, reason) for position in flight.standing.nonzero().squeeze(1).tolist()]
+        left = flight.standing[flight.positions].nonzero().squeeze(1).tolist()
+        ended = [flight.ended(place, outcome, reason) for place in left]
         flight.query = None
         return ended
 
@@ -210,7 +210,7 @@ class Engine:
         start = 0
         for part in batch:
             here = slice(start, start + part.length)
-            _keep_best(part, points[here], margin[here])
+            part.flight.keep_best(part.low, part.high, points[here], margin[here])
             if not quiet:
                 self._sort_out(part, here, evaluated, margin[here], usable[here], step)
             part.flight.take(part.low, part.high, Climbed(*(piece[here] for piece in climbed)))
@@ -221,31 +221,23 @@ class Engine:
         self, part: Part, here: slice, evaluated: _Evaluated, margin: PerRow, usable: Mask, step: Step
     ) -> None:
         """Claim the rows of a part that fell, and end those that cannot be judged."""
-        flight, positions = part.flight, part.flight.positions[part.low : part.high]
+        flight = part.flight
         points, logits = evaluated.points[here], evaluated.climbed.logits[here]
         readable = logits.isfinite().all(dim=1)
         fell = readable & (margin <= 0)
-        fell &= self.threat.contains(flight.ball_here.x[part.low : part.high], points)
+        places = fell.nonzero().squeeze(1)
+        fell[places] = self.threat.contains(flight.ball_here.x[places + part.low], points[places])
         decided = decision(logits, flight.y_here[part.low : part.high])
         for place in fell.nonzero().squeeze(1).tolist():
-            ended = flight.ended(int(positions[place]), "fell", None)
+            ended = flight.ended(part.low + place, "fell", None)
             step.claims.append(Claim(ended.row, points[place].clone(), int(decided[place]), float(margin[place])))
             step.attempted.append(ended)
         lost = ~usable & ~fell
         for place in lost.nonzero().squeeze(1).tolist():
             unusable = "non-finite gradient" if bool(readable[place]) else "non-finite logits"
             reason = evaluated.failures.get(here.start + place, unusable)
-            step.attempted.append(flight.ended(int(positions[place]), "error", reason))
-        flight.standing[positions] = ~(fell | lost)
-
-
-def _keep_best(part: Part, points: Inputs, margin: PerRow) -> None:
-    """Least margin per row over the points inside the threat set; a NaN is never the least."""
-    flight, positions = part.flight, part.flight.positions[part.low : part.high]
-    better = margin < flight.best_margin[positions]
-    if bool(better.any()):
-        better &= flight.ball_here.at(slice(part.low, part.high)).holds(points)
-        flight.best_margin[positions] = torch.where(better, margin, flight.best_margin[positions])
+            step.attempted.append(flight.ended(part.low + place, "error", reason))
+        flight.leave(fell | lost, part.low, part.high)
 
 
 def _finite(values: Inputs) -> Mask:

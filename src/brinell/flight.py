@@ -71,13 +71,16 @@ class InFlight:
     y: Labels
     standing: Mask
     answer: Answer
-    best_margin: PerRow
     query: Query | None = None
     positions: Indices = field(init=False)
     """Places, among the search's rows, of those that stood when the query came; a part is a stretch of these."""
     ball_here: Ball = field(init=False)
     """The threat sets of the rows at ``positions``."""
     y_here: Labels = field(init=False)
+    best_here: PerRow = field(init=False)
+    """Least margin that each of them has met inside the threat set."""
+    count: int = field(init=False)
+    """Rows that stand."""
     made: Cost = field(default_factory=lambda: Cost(0, 0))
     """Passes made on each row that still stands, the query under way not counted."""
     awaited: int = 0
@@ -86,16 +89,24 @@ class InFlight:
     """Whether this query's answer has begun to come in (earlier answers belong to the attack, and stay as they are)."""
 
     def __post_init__(self) -> None:
-        self.positions, self.ball_here, self.y_here = self.standing.nonzero().squeeze(1), self.ball, self.y
+        self.positions = torch.arange(len(self.rows), device=self.y.device)
+        self.ball_here, self.y_here, self.count = self.ball, self.y, len(self.rows)
+        self.best_here = self.ball.x.new_full((len(self.rows),), torch.inf)
 
     def ask(self, query: Query) -> None:
         """Take the next query; rows that have fallen since the last one are left out from now on."""
         if self.query is not None:
             self.made = self.made + cost_of(self.query)
-        if int(self.standing.sum()) < len(self.positions):
-            self.positions = self.standing.nonzero().squeeze(1)
+        if self.count < len(self.positions):
+            stays = self.standing[self.positions]
+            self.positions, self.best_here = self.positions[stays], self.best_here[stays]
             self.ball_here, self.y_here = self.ball.at(self.positions), self.y[self.positions]
         self.query, self.awaited, self.begun = query, len(self.positions), False
+
+    def leave(self, gone: Mask, low: int, high: int) -> None:
+        """Take note that some of a stretch of rows no longer stand."""
+        self.standing[self.positions[low:high]] = ~gone
+        self.count -= int(gone.sum())
 
     def points(self, low: int, high: int) -> Inputs:
         """The query's points for a stretch of the rows that stand."""
@@ -110,21 +121,32 @@ class InFlight:
             self.answer = Answer(climbed.logits, climbed.loss, climbed.grad, self.standing)
         else:
             if not self.begun:
-                old = self.answer
-                self.answer = Answer(old.logits.clone(), old.loss.clone(), old.grad.clone(), self.standing)
+                logits = climbed.logits.new_zeros(len(self.rows), climbed.logits.shape[1])
+                self.answer = Answer(
+                    logits, self.ball.x.new_zeros(len(self.rows)), torch.zeros_like(self.ball.x), self.standing
+                )
             places = self.positions[low:high]
-            self.answer.logits[places] = climbed.logits
-            self.answer.loss[places] = climbed.loss
-            self.answer.grad[places] = climbed.grad
+            self.answer.logits.index_copy_(0, places, climbed.logits)
+            self.answer.loss.index_copy_(0, places, climbed.loss)
+            self.answer.grad.index_copy_(0, places, climbed.grad)
         self.begun = True
         self.awaited -= high - low
 
-    def ended(self, position: int, outcome: Outcome, reason: str | None) -> Attempted:
-        """The record of one row whose attempt has ended, with the query under way."""
-        best = float(self.best_margin[position])
+    def keep_best(self, low: int, high: int, points: Inputs, margin: PerRow) -> None:
+        """Lower the least margin of a stretch of rows where a point inside the threat set gave less; NaN never is less."""
+        best = self.best_here[low:high]
+        better = margin < best
+        if bool(better.any()):
+            whole = high - low == len(self.positions)
+            ball = self.ball_here if whole else self.ball_here.at(slice(low, high))
+            self.best_here[low:high] = torch.where(better & ball.holds(points), margin, best)
+
+    def ended(self, place: int, outcome: Outcome, reason: str | None) -> Attempted:
+        """The record of the row at a place of ``positions`` whose attempt has ended, with the query under way."""
+        best = float(self.best_here[place])
         made = self.made + cost_of(self.query) if self.query is not None else self.made
         return Attempted(
-            row=self.rows[position],
+            row=self.rows[int(self.positions[place])],
             outcome=outcome,
             best_margin=best if best < float("inf") else None,
             forwards=made.forwards,

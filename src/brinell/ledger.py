@@ -7,7 +7,6 @@ the batch in flight.
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
@@ -88,7 +87,7 @@ class Ledger:
     def add(self, records: Iterable[Record]) -> None:
         """Write records of one kind."""
         for record in records:
-            values = asdict(record)
+            values = vars(record)
             marks = ", ".join("?" * len(values))
             table, _ = _TABLES[type(record)]
             self._db.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", list(values.values()))

@@ -37,7 +37,7 @@ Query = Gradient | Scores
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What came back. Rows that have fallen keep their place and hold the last values that they had."""
+    """What came back. Rows that have fallen keep their place; what stands there is of no meaning."""
 
     logits: Logits
     loss: PerRow

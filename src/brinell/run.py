@@ -25,6 +25,9 @@ from brinell.subject import Subject
 from brinell.suites.suite import Assignment, Suite
 from brinell.tally import Observer, Tally, ignore
 
+PASSES_WAIT = 0.5
+"""Seconds for which the passes of batches that brought nothing may stay out of the ledger."""
+
 
 @dataclass(eq=False)
 class Run:
@@ -45,6 +48,10 @@ class Run:
     originals: PointFile
     clean_logits: PointFile
     started: float = field(default_factory=time.perf_counter)
+    unwritten: Cost = field(default_factory=lambda: Cost(0, 0))
+    """Passes of batches that brought nothing to write down, not yet on the session's account."""
+    written: float = 0.0
+    """When the account was last written, by a clock that only goes forward."""
 
     def go(self, observer: Observer = ignore, stop: Callable[[], bool] = lambda: False) -> bool:
         """Work until the suite is through or ``stop`` says so; whether it is through.
@@ -70,6 +77,7 @@ class Run:
     def close(self, state: str) -> None:
         """End this session: fold the ledger into one file, and seal the manifest."""
         with self.ledger.transaction():
+            self.ledger.count_passes(self.session, **self.unwritten._asdict())
             self.ledger.end_session(self.session, now())
         for points in (self.witnesses, self.originals, self.clean_logits):
             points.flush()
@@ -154,9 +162,13 @@ class Run:
         )
 
     def _record(self, assignment: Assignment, step: Step) -> None:
-        """Write what one batch brought, all of it or nothing."""
+        """Write what one batch brought, all of it or nothing; where it brought nothing, its passes wait for the next."""
+        self.unwritten = self.unwritten + Cost(step.forwards, step.backwards)
+        if not step.attempted and time.monotonic() - self.written < PASSES_WAIT:
+            return
         with self.ledger.transaction():
-            self.ledger.count_passes(self.session, forwards=step.forwards, backwards=step.backwards)
+            self.ledger.count_passes(self.session, **self.unwritten._asdict())
+            self.unwritten, self.written = Cost(0, 0), time.monotonic()
             for claim in step.claims:
                 self._record_claim(assignment, claim)
             for attempted in step.attempted:

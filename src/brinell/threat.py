@@ -157,6 +157,8 @@ class Ball:
 
     def ascend(self, x_adv: Inputs, grad: Inputs, step: PerRow) -> Inputs:
         """``project(x_adv + s)``, where ``s`` is the steepest step of size ``step`` (input units, per row)."""
+        if self.threat.norm == "linf":
+            return torch.addcmul(x_adv, grad.sign(), per_row(step, grad)).clamp_(self.lower, self.upper)
         s = steepest(grad, self.threat.norm, step, self.threat.low - x_adv, self.threat.high - x_adv)
         return self.project(x_adv + s)
 
