@@ -75,7 +75,7 @@ class Options:
     seed: Annotated[int | None, Parameter(group=_how)] = None
     """Of all random numbers in the attacks. [default: 0]"""
     device: Annotated[str | None, Parameter(group=_how)] = None
-    """cpu, cuda, cuda:1, mps. [default: cpu]"""
+    """cpu, cuda, cuda:1. [default: cpu]"""
     batch_size: Annotated[int | None, Parameter(group=_how)] = None
     """Rows in a batch; measured where it is not given."""
 
@@ -132,12 +132,11 @@ def run(
     if resume is not None:
         if spec is not None or out is not None or options != NO_OPTIONS:
             raise BadInput("--resume", got="other options beside it", expected="the folder alone", remedy="Drop them.")
-        opened, folder = _reopened(resume), resume
+        reading, folder = _gone_on_with(resume, errors, quiet=quiet or json), resume
     else:
         asked = _spec(spec, options)
         subject, folder = _subject(asked), out or _free_folder(asked)
-        opened = _begun(subject, folder)
-    reading = _carried_out(opened, errors, quiet=quiet or json)
+        reading = _carried_out(_begun(subject, folder), errors, quiet=quiet or json)
     (as_json if json else as_text)(reading)
     if not reading.figures.complete:
         errors.print(f"The run is incomplete. Go on with: [bold]brinell run --resume {folder}[/]")
@@ -321,10 +320,15 @@ def _begun(subject: "Subject", folder: Path) -> "Run":
     return begin(subject, folder)
 
 
-def _reopened(folder: Path) -> "Run":
+def _gone_on_with(folder: Path, errors: Console, *, quiet: bool) -> "Reading":
+    """A run that was cut off, carried on; a run that had ended, as it is."""
     from brinell.opening import resume
+    from brinell.result import read_run
 
-    return resume(_subject(_recorded_spec(folder, None, None)), folder)
+    before = read_run(folder)
+    if before.manifest.state == "complete":
+        return before
+    return _carried_out(resume(_subject(_recorded_spec(folder, None, None)), folder), errors, quiet=quiet)
 
 
 def _recorded_spec(folder: Path, model: str | None, data: str | None) -> "Spec":

@@ -228,9 +228,10 @@ class Engine:
         places = fell.nonzero().squeeze(1)
         fell[places] = self.threat.contains(flight.ball_here.x[places + part.low], points[places])
         decided = decision(logits, flight.y_here[part.low : part.high])
-        for place in fell.nonzero().squeeze(1).tolist():
+        witnesses = points[fell]
+        for place, point in zip(fell.nonzero().squeeze(1).tolist(), witnesses, strict=True):
             ended = flight.ended(part.low + place, "fell", None)
-            step.claims.append(Claim(ended.row, points[place].clone(), int(decided[place]), float(margin[place])))
+            step.claims.append(Claim(ended.row, point, int(decided[place]), float(margin[place])))
             step.attempted.append(ended)
         lost = ~usable & ~fell
         for place in lost.nonzero().squeeze(1).tolist():

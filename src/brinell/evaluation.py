@@ -186,14 +186,17 @@ def _remove(folder: Path) -> None:
 
 
 def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observer: Observer = ignore) -> Result:
-    """Go on with a run that was cut off, with the model and the data that it was begun with.
+    """Go on with a run that was cut off, with the model and the data that it was begun with; one that had ended is left.
 
     Raises
     ------
     BadInput
         If the folder holds no run, or model or data are others.
     """
-    manifest = read_run(Path(folder)).manifest
+    before = read_run(Path(folder))
+    manifest = before.manifest
+    if manifest.state == "complete":
+        return Result(before)
     subject = subject_of(
         model,
         x,

@@ -77,7 +77,7 @@ class PerturbationSize:
         if self.mean is None:
             return "undefined (0 broken rows)"
         return (
-            f"mean {self.norm} {self.mean:.4g} over {self.count} broken rows (budget {self.eps:.4g}; "
+            f"mean {self.norm.capitalize()} {self.mean:.4g} over {self.count} broken rows (budget {self.eps:.4g}; "
             f"relative to the input {'n/a' if self.relative_mean is None else f'{self.relative_mean:.3g}'})"
         )
 
@@ -115,9 +115,9 @@ class Passes:
     """On the clean inputs, one a row."""
     referee_forwards: int
     """To confirm witnesses."""
-    repeated_forwards: int
-    """In attempts that were cut off and made again after a resume."""
-    repeated_backwards: int
+    cut_off_forwards: int
+    """In attempts that were cut off; a resume makes them again."""
+    cut_off_backwards: int
     preflight_forwards: int
     """By the checks before the attacks."""
     preflight_backwards: int
@@ -237,8 +237,8 @@ def _passes(rows: Sequence[RowRecord], sessions: Sequence[SessionRecord]) -> Pas
         attack_backwards=attack_backwards,
         clean_forwards=sum(session.clean_forwards for session in sessions),
         referee_forwards=sum(session.referee_forwards for session in sessions),
-        repeated_forwards=made_forwards - attack_forwards,
-        repeated_backwards=made_backwards - attack_backwards,
+        cut_off_forwards=made_forwards - attack_forwards,
+        cut_off_backwards=made_backwards - attack_backwards,
         preflight_forwards=sum(session.preflight_forwards for session in sessions),
         preflight_backwards=sum(session.preflight_backwards for session in sessions),
     )

@@ -21,14 +21,14 @@ def shown_on(console: Console, *, quiet: bool) -> Iterator[Observer]:
     bar = Progress(
         TextColumn("[bold]{task.description}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.fields[standing]:,} standing, {task.fields[fallen]:,} fallen"),
-        TextColumn("[dim]{task.completed:,.0f} of ≤ {task.total:,.0f} passes"),
+        TextColumn("{task.fields[rows]}"),
+        TextColumn("[dim]{task.fields[passes]}"),
         TimeRemainingColumn(compact=True),
         console=console,
         transient=True,
     )
     with bar:
-        task = bar.add_task("checking", total=None, standing=0, fallen=0)
+        task = bar.add_task("scoring the clean rows", total=None, rows="", passes="")
 
         def observe(moment: Moment) -> None:
             bar.update(
@@ -36,8 +36,8 @@ def shown_on(console: Console, *, quiet: bool) -> Iterator[Observer]:
                 description=moment.label,
                 completed=sum(moment.spent),
                 total=sum(moment.forecast),
-                standing=moment.standing,
-                fallen=moment.fallen,
+                rows=f"{moment.standing:,} standing, {moment.fallen:,} fallen",
+                passes=f"{sum(moment.spent):,} of ≤ {sum(moment.forecast):,} passes",
             )
 
         yield observe

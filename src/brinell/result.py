@@ -123,8 +123,8 @@ def as_data(reading: Reading) -> dict[str, Any]:
             "besides": {
                 "preflight_forwards": passes.preflight_forwards,
                 "preflight_backwards": passes.preflight_backwards,
-                "repeated_forwards": passes.repeated_forwards,
-                "repeated_backwards": passes.repeated_backwards,
+                "cut_off_forwards": passes.cut_off_forwards,
+                "cut_off_backwards": passes.cut_off_backwards,
             },
         },
         "threat": {**manifest.threat, "text": threat_of(manifest).describe()},

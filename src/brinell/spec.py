@@ -34,7 +34,7 @@ class ModelSpec(_Strict):
     outputs: Literal["logits", "probabilities", "binary-logit"] = "logits"
     """What the model returns."""
     device: str = "cpu"
-    """Where it runs: ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+    """Where it runs: ``cpu``, ``cuda``, ``cuda:1``; it needs float64."""
 
 
 class DataSpec(_Strict):

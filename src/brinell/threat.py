@@ -68,8 +68,7 @@ class Threat:
 
     def describe(self) -> str:
         """The threat model as it stands in a claim: ``Linf, eps 8/255, inputs in [0, 1], untargeted, white-box``."""
-        norm = self.norm.replace("l", "L", 1)
-        return f"{norm}, eps {self.eps}, inputs in [{self.low:g}, {self.high:g}], {self.goal}, {self.access}"
+        return f"{self.norm.capitalize()}, eps {self.eps}, inputs in [{self.low:g}, {self.high:g}], {self.goal}, {self.access}"
 
     def around(self, x: Inputs) -> "Ball":
         """The threat set around each of some rows."""

@@ -43,8 +43,8 @@ def cost_line(figures: Figures) -> str:
         f"{passes.attack_backwards:,}, clean {passes.clean_forwards:,}, referee {passes.referee_forwards:,}; besides, "
         f"preflight {passes.preflight_forwards:,} and {passes.preflight_backwards:,}"
     )
-    if passes.repeated_forwards:
-        line += f", repeated after a resume {passes.repeated_forwards:,} and {passes.repeated_backwards:,}"
+    if passes.cut_off_forwards:
+        line += f", in attempts that were cut off {passes.cut_off_forwards:,} and {passes.cut_off_backwards:,}"
     return line
 
 
