@@ -1,9 +1,15 @@
-"""Writes the pages that are made from the code: ``python docs/generate.py``. A test says when they are out of date."""
+"""Writes what is made from the code: ``python docs/generate.py``; with a run's folder, the README's picture of it too."""
 
+import io
+import sys
 from pathlib import Path
+
+from rich.console import Console
 
 from brinell.manifest import FORMAT, Environment, Manifest
 from brinell.records import AttemptRecord, Record, RowRecord, SessionRecord, columns, field_docs
+from brinell.report.text import print_text
+from brinell.result import read_run
 
 HERE = Path(__file__).parent
 HEAD = f"""# The run folder, format {FORMAT}
@@ -63,5 +69,32 @@ def _cell(text: str) -> str:
     return text.replace("``", "`").replace("|", "\\|")
 
 
+def picture_of(run: Path) -> str:
+    """What `brinell run` printed of that run, as an SVG that needs nothing from the network."""
+    console = Console(record=True, width=118, file=io.StringIO(), force_terminal=True, highlight=False)
+    print_text(read_run(run), console)
+    return console.export_svg(title="$ brinell run", code_format=SVG)
+
+
+SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-size: {char_height}px; line-height: {line_height}px; }}
+.{unique_id}-title {{ font-size: 18px; font-family: sans-serif; }}
+{styles}
+</style>
+<defs><clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
+</clipPath>{lines}</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">{matrix}</g>
+</g>
+</svg>
+"""
+
+
 if __name__ == "__main__":
     (HERE / "run-folder.md").write_text(run_folder_page(), encoding="utf-8")
+    if sys.argv[1:]:  # the folder of a run
+        (HERE / "images" / "run.svg").write_text(picture_of(Path(sys.argv[1])), encoding="utf-8")
