@@ -1,7 +1,7 @@
 """Models that know the truth about themselves: how far the worst point of a threat set pulls each row, exactly.
 
-All truths are computed in float64 and share no code with the package. A row is robust if and only if its worst margin is
-above 0; its robust radius is the largest radius of which that is true.
+All truths are computed in float64 and share no code with the package. A row is robust if and only if its worst margin
+is above 0; its robust radius is the largest radius of which that is true.
 
 Letters: ``x`` (row, *feature), ``y`` (row), gaps ``w_y - w_j`` (row, cls, feature).
 """
@@ -25,7 +25,7 @@ class Linear(nn.Module):
 
 
 def random_linear(classes: int, features: int, *, seed: int, centre: float = 0.5) -> Linear:
-    """A linear model in float64 whose classes are about equally common around the point of which all values are ``centre``."""
+    """A linear model in float64 whose classes are about equally common around the point with ``centre`` everywhere."""
     generator = torch.Generator().manual_seed(seed)
     weight = torch.randn(classes, features, generator=generator, dtype=torch.float64)
     return Linear(weight, -centre * weight.sum(dim=1))
@@ -35,9 +35,9 @@ def duel(classes: int, features: int, *, seed: int, centre: float = 0.5) -> Line
     """Two classes contend; the others score 5 below the mean of the two.
 
     With margin ``m`` between the two, ``z_j - z_y = -m/2 - 5`` for every other class ``j``: cross-entropy is
-    ``log(1 + e^-m + (K - 2) e^(-m/2 - 5))``, the DLR loss ``-m / (m/2 + 5)``, and the targeted DLR loss the same. All of them
-    fall as ``m`` grows and depend on nothing else, so that an attack that climbs any of them is exact where it is exact on
-    the margin of two classes.
+    ``log(1 + e^-m + (K - 2) e^(-m/2 - 5))``, the DLR loss ``-m / (m/2 + 5)``, and the targeted DLR loss the same. All
+    of them fall as ``m`` grows and depend on nothing else, so that an attack that climbs any of them is exact where it
+    is exact on the margin of two classes.
     """
     two = random_linear(2, features, seed=seed, centre=centre)
     mean_weight, mean_bias = two.weight.detach().mean(dim=0), two.bias.detach().mean()
@@ -66,7 +66,7 @@ def greatest_gain(g: Tensor, lower: Tensor, upper: Tensor, norm: str, eps: float
 
     Linf  each coordinate goes to one end of its interval.
     L1    the steepest coordinates are filled first, each up to the room that the box leaves.
-    L2    ``p = clip(t g)``, ``t`` by bisection.
+    L2    ``p = clip(t g)`` with the ``t`` at which ``‖p‖ = eps``.
     """
     g, lower, upper = torch.broadcast_tensors(g.double(), lower.double(), upper.double())
     room = torch.where(g > 0, upper, -lower)
@@ -77,29 +77,41 @@ def greatest_gain(g: Tensor, lower: Tensor, upper: Tensor, norm: str, eps: float
         room = room.gather(-1, order)
         before = room.cumsum(-1) - room
         return (steepness * torch.minimum(room, (eps - before).clamp_min(0))).sum(-1)
-    low = torch.full_like(g[..., :1], -15.0)  # log10 of t
-    high = torch.full_like(low, 15.0)
-    for _ in range(100):
-        middle = (low + high) / 2
-        outside = torch.minimum(10**middle * g.abs(), room).square().sum(-1, keepdim=True) > eps * eps
-        low, high = torch.where(outside, low, middle), torch.where(outside, middle, high)
-    return (g.abs() * torch.minimum(10**low * g.abs(), room)).sum(-1)
+    # as t grows, the coordinates meet their bounds in the order of room / |g|
+    reach, order = torch.where(g != 0, room / g.abs().clamp_min(1e-300), torch.inf).sort(dim=-1)
+    steepness, room = g.abs().gather(-1, order), room.gather(-1, order).where(reach.isfinite(), 0.0)
+    squares = room.square()
+    met = squares.cumsum(-1) - squares  # before each meets its bound
+    unmet = steepness.square().flip(-1).cumsum(-1).flip(-1)
+    over = met + reach.square().where(reach.isfinite(), 0.0) * unmet > eps * eps
+    first = over.int().argmax(-1, keepdim=True)
+    t = ((eps * eps - met.gather(-1, first)).clamp_min(0) / unmet.gather(-1, first).clamp_min(1e-300)).sqrt()
+    t = torch.where(over.any(-1, keepdim=True), t, torch.inf)
+    return (steepness * torch.where(reach <= t, room, t * steepness).where(steepness > 0, 0.0)).sum(-1)
 
 
 def worst_margin(model: Linear, x: Tensor, y: Tensor, norm: str, eps: float, box: tuple[float, float]) -> Tensor:
-    """The least margin over ball and box, per row: the least over ``j`` of a linear programme (for L2: cone programme)."""
+    """The least margin over ball and box, per row: the least over ``j`` of a linear (for L2: cone) programme."""
     margins, gaps = _gaps(model, x, y)
     lower, upper = (side - x.double().flatten(1)[:, None, :] for side in box)
     return (margins - greatest_gain(-gaps, lower, upper, norm, eps)).amin(dim=1)
 
 
 def rows_at_radius(
-    model: Linear, norm: str, eps: float, box: tuple[float, float], *, shape: tuple[int, ...], count: int, active: bool, seed: int
+    model: Linear,
+    norm: str,
+    eps: float,
+    box: tuple[float, float],
+    *,
+    shape: tuple[int, ...],
+    count: int,
+    active: bool,
+    seed: int,
 ) -> tuple[Tensor, Tensor]:
     """Rows whose exact robust radius is ``eps``, with their classes.
 
-    Each lies on a segment from a robust point to a point of another class, where the worst margin crosses 0. With ``active``
-    half of the coordinates lie on a face of the box or within ``eps`` of one; without it, all stay away from the faces.
+    Each lies on a segment from a robust point to a point of another class, where the worst margin crosses 0. With
+    ``active`` half of the coordinates lie on a face of the box or within ``eps`` of one; else all stay away from them.
     """
     generator = torch.Generator().manual_seed(seed)
     low, high = box
@@ -135,7 +147,7 @@ def rows_at_radius(
     start, end, y = torch.cat(starts)[:count], torch.cat(ends)[:count], torch.cat(labels)[:count]
     share = [torch.zeros(count, *[1] * len(shape), dtype=torch.float64) for _ in range(2)]
     share[1] += 1.0
-    for _ in range(60):
+    for _ in range(45):
         middle = (share[0] + share[1]) / 2
         robust = worst_margin(model, start + middle * (end - start), y, norm, eps, box) > 0
         robust = robust.view(-1, *[1] * len(shape))
@@ -144,7 +156,7 @@ def rows_at_radius(
 
 
 class Additive(nn.Module):
-    """``z_j(x) = sum_d g_jd(x_d)``, each ``g_jd`` piecewise linear over equally spaced knots in [0, 1]: not monotone."""
+    """``z_j(x) = sum_d g_jd(x_d)``, each ``g_jd`` piecewise linear over equally spaced knots in [0, 1]."""
 
     def __init__(self, heights: Tensor) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _uncheckable(hint: object) -> bool:
-    """``Self`` has no class where a method is decorated by itself, and most protocols are for the static checker only."""
+    """``Self`` has no class where a method is decorated by itself; most protocols are for the static checker only."""
     if isinstance(hint, type) and issubclass(hint, Protocol):  # type: ignore[arg-type]
         return getattr(hint, "_is_protocol", False) and not getattr(hint, "_is_runtime_protocol", False)
     return hint is Self or any(map(_uncheckable, get_args(hint)))

@@ -5,6 +5,7 @@ import math
 import pickle
 
 import pytest
+
 from brinell.eps import Eps
 from brinell.errors import EXIT_BAD_INPUT, BadInput
 
@@ -58,7 +59,8 @@ def test_a_copy_keeps_the_text(copied):
 
 
 @pytest.mark.parametrize(
-    "written", ["", "eight", "8/0", "8/", "/255", "8/255/2", "-0.1", -0.1, "nan", "inf", float("nan"), float("inf"), "1e400"]
+    "written",
+    ["", "eight", "8/0", "8/", "/255", "8/255/2", "-0.1", -0.1, "nan", "inf", float("nan"), float("inf"), "1e400"],
 )
 def test_refusals_say_what_to_do(written):
     with pytest.raises(BadInput) as refused:

@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
+
 from brinell.errors import BadInput
 from brinell.losses import (
     CROSS_ENTROPY,
@@ -15,11 +17,11 @@ from brinell.losses import (
     TARGETED_MARGIN,
     Loss,
     TargetedLoss,
+    decision,
     defined_for,
     loss_named,
     margin_of,
 )
-from torch import Tensor
 
 
 def logits(*rows: list[float], dtype: torch.dtype = torch.float64) -> Tensor:
@@ -42,6 +44,12 @@ def test_margin_is_positive_exactly_where_the_row_is_correct():
 
 def test_a_tie_is_an_error():
     assert margin_of(logits([2, 2, 1], [2, 2, 1]), classes(0, 1)).tolist() == [0, 0]
+
+
+def test_the_decision_agrees_with_the_margin():
+    """The true class where its margin is above 0; in a tie, the other."""
+    z = logits([3, 1, 0], [1, 3, 3], [2, 2, 1], [2, 2, 1])
+    assert decision(z, classes(0, 0, 0, 1)).tolist() == [0, 1, 1, 0]
 
 
 def test_margin_of_two_classes_and_of_no_rows():
@@ -103,7 +111,9 @@ def test_gradients_by_hand():
     assert close(grad(CROSS_ENTROPY.climb(z, y))[0], math.exp(3) / total - 1, math.exp(1) / total, 1 / total)
     assert close(grad(MARGIN.climb(z, y))[0], -1, 1, 0)
     assert close(grad(TARGETED_MARGIN.climb(z, y, target))[0], -1, 0, 1)
-    assert close(grad(TARGETED_CROSS_ENTROPY.climb(z, y, target))[0], -math.exp(3) / total, -math.exp(1) / total, 1 - 1 / total)
+    assert close(
+        grad(TARGETED_CROSS_ENTROPY.climb(z, y, target))[0], -math.exp(3) / total, -math.exp(1) / total, 1 - 1 / total
+    )
     # -(a - b) / (a - c) at (3, 1, 0): by a: (c - b) / (a - c)^2 = -1/9; by b: 1/3; by c: -(a - b) / (a - c)^2 = -2/9
     assert close(grad(DLR.climb(z, y))[0], -1 / 9, 1 / 3, -2 / 9)
 
@@ -132,8 +142,8 @@ def test_equal_logits_give_finite_numbers(loss, dtype):
 def test_climbing_leads_out_of_the_true_class(loss):
     """A small step along the loss's gradient lowers the margin (to the target, if there is one).
 
-    The target is the runner-up: towards a class below the mean of the third and fourth, the targeted DLR loss of the paper
-    gains more by stretching its denominator than by lowering the true class.
+    The target is the runner-up: towards a class below the mean of the third and fourth, the targeted DLR loss of the
+    paper gains more by stretching its denominator than by lowering the true class.
     """
     generator = torch.Generator().manual_seed(2)
     z = torch.randn(40, 5, dtype=torch.float64, generator=generator)

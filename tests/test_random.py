@@ -5,9 +5,10 @@ import math
 
 import pytest
 import torch
-from brinell.random import Noise, _mix, stream_key
 from scipy import stats
 from torch import Tensor
+
+from brinell.random import Noise, _mix, stream_key
 
 MASK = (1 << 64) - 1
 GAMMA = 0x9E3779B97F4A7C15
@@ -50,7 +51,10 @@ def test_the_mixing_function_gives_the_published_numbers():
     assert [out & MASK for out in _mix(torch.tensor(states, dtype=torch.int64)).tolist()] == REFERENCE
 
 
-@pytest.mark.parametrize(("seed", "stream", "attempt", "row", "draw"), [(0, 0, 0, 0, 0), (7, 2**62 + 1, 3, 10**6, 5), (2**63 - 1, 1, 2, 3, 4)])
+@pytest.mark.parametrize(
+    ("seed", "stream", "attempt", "row", "draw"),
+    [(0, 0, 0, 0, 0), (7, 2**62 + 1, 3, 10**6, 5), (2**63 - 1, 1, 2, 3, 4)],
+)
 def test_uniform_numbers_from_first_principles(seed, stream, attempt, row, draw):
     """The whole chain in unbounded integers: key by seed, stream, attempt, row; then draw; then number."""
     key = 0
@@ -69,7 +73,10 @@ def test_order_and_company_of_rows_do_not_matter():
     assert torch.equal(numbers(noise([2, 9, 0, 4])), together.flip(0))
     for place, row in enumerate([4, 0, 9, 2]):
         assert torch.equal(numbers(noise([row]))[0], together[place])
-        assert torch.equal(noise([row]).normal((3,), draw=1, dtype=torch.float64), noise([4, 0, 9, 2]).normal((3,), draw=1, dtype=torch.float64)[place : place + 1])
+        assert torch.equal(
+            noise([row]).normal((3,), draw=1, dtype=torch.float64),
+            noise([4, 0, 9, 2]).normal((3,), draw=1, dtype=torch.float64)[place : place + 1],
+        )
 
 
 def test_asking_again_or_in_another_order_gives_the_same():
@@ -100,21 +107,30 @@ def test_other_rows_and_draws_give_other_numbers():
 
 def test_parts_of_the_key_do_not_trade_places():
     """Seed 1, attempt 2 is not seed 2, attempt 1; nor does a sum of the two decide."""
-    seen = {numbers(noise([row], seed=seed, attempt=attempt))[0, 0].item() for seed in range(5) for attempt in range(5) for row in range(5)}
+    seen = {
+        numbers(noise([row], seed=seed, attempt=attempt))[0, 0].item()
+        for seed in range(5)
+        for attempt in range(5)
+        for row in range(5)
+    }
     assert len(seen) == 125
 
 
 def test_uniform_is_uniform():
     drawn = numbers(noise(list(range(200))), shape=(10, 10)).flatten()
     assert stats.kstest(drawn.numpy(), "uniform").pvalue > 1e-3
-    assert 0 <= drawn.min() and drawn.max() < 1
+    assert drawn.min() >= 0 and drawn.max() < 1
 
 
 def test_neighbouring_keys_are_unrelated():
     """Correlation between row i and row i + 1, draw 0 and draw 1, seed s and seed s + 1: within 4 / sqrt(n) of 0."""
     n = 10_000
     base = numbers(noise([0]), shape=(n,))[0]
-    for other in (numbers(noise([1]), shape=(n,)), numbers(noise([0]), shape=(n,), draw=1), numbers(noise([0], seed=2), shape=(n,))):
+    for other in (
+        numbers(noise([1]), shape=(n,)),
+        numbers(noise([0]), shape=(n,), draw=1),
+        numbers(noise([0], seed=2), shape=(n,)),
+    ):
         assert abs(torch.corrcoef(torch.stack([base, other[0]]))[0, 1]) < 4 / math.sqrt(n)
     # the first number of each row, over rows
     first = numbers(noise(list(range(n))), shape=(1,)).squeeze(1)

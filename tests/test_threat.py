@@ -4,12 +4,13 @@ import math
 
 import pytest
 import torch
+from scipy import stats
+from torch import Tensor
+
 from brinell.errors import BadInput
 from brinell.geometry import NORMS
 from brinell.random import Noise
 from brinell.threat import Threat
-from scipy import stats
-from torch import Tensor
 
 WIDE = {"low": -1e3, "high": 1e3}
 """A box too far to matter."""
@@ -49,7 +50,9 @@ def test_another_norm_is_refused(name):
     assert all(norm in refused.value.expected for norm in NORMS)
 
 
-@pytest.mark.parametrize(("low", "high"), [(1.0, 0.0), (0.5, 0.5), (math.nan, 1.0), (0.0, math.nan), (-math.inf, 1.0), (0.0, math.inf)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(1.0, 0.0), (0.5, 0.5), (math.nan, 1.0), (0.0, math.nan), (-math.inf, 1.0), (0.0, math.inf)]
+)
 def test_an_empty_or_endless_box_is_refused(low, high):
     with pytest.raises(BadInput, match="bounds of the input space") as refused:
         Threat("linf", 0.1, low=low, high=high)
@@ -79,7 +82,7 @@ def test_equal_threats_are_equal():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("norm", NORMS)
 def test_inside_on_and_just_outside(norm, dtype):
-    """Along a random direction of norm 1: at 0, 0.5, 1 and 1 + 1e-7 times the radius; then at 1 + 1e-5 and twice that far."""
+    """Along random directions of norm 1: up to 1 + 1e-7 times the radius inside, from 1 + 1e-5 times it outside."""
     eps = 0.5
     d = torch.randn(20, 2, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     d = d / torch.linalg.vector_norm(d.flatten(1), ord={"linf": math.inf, "l2": 2, "l1": 1}[norm], dim=1).view(-1, 1, 1)
@@ -142,8 +145,17 @@ def test_the_quick_test_agrees_with_the_strict_one_away_from_the_surface(norm):
     points = torch.cat([points[:25], threat.around(x).project(points)[25:]])
     positions = torch.arange(50).flip(0)
     belongs = threat.contains(x, points)
-    assert torch.equal(threat.around(x).holds(points[positions], positions), belongs[positions])
+    assert torch.equal(threat.around(x).at(positions).holds(points[positions]), belongs[positions])
     assert 0 < int(belongs.sum()) < 50
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_part_of_the_rows_keeps_its_own_sets(norm):
+    x = images(6, dtype=torch.float64)
+    ball = Threat(norm, 0.3).around(x)
+    points = x + torch.randn(6, 3, 4, 4, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    for part in (torch.tensor([4, 1]), slice(2, 5)):
+        assert torch.equal(ball.at(part).project(points[part]), ball.project(points)[part])
 
 
 # --- Linf bounds
@@ -169,7 +181,7 @@ def test_linf_bounds_are_rounded_inwards(eps):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("share", [1e-4, 0.01, 0.1, 1.0])
 def test_what_is_projected_belongs(norm, dtype, share):
-    """Rounding ``x + d`` to the data's precision must not leave the set: an attack would lose its witnesses for nothing.
+    """Rounding ``x + d`` to the data's precision must not leave the set: an attack would lose its witnesses to it.
 
     The radii go down to 1e-4 of one that is usual for the norm.
     """
@@ -181,9 +193,9 @@ def test_what_is_projected_belongs(norm, dtype, share):
     assert points.dtype == dtype
     assert ball.threat.contains(x, points).all()
     assert ball.threat.contains(x, ball.random_start(noise(100))).all()
-    # and they were not simply sent home: the surface is reached
+    # and they were not simply sent home: the surface is reached, as nearly as the data's precision allows
     reached = torch.linalg.vector_norm((points - x).double(), ord={"linf": math.inf, "l2": 2, "l1": 1}[norm], dim=1)
-    assert (reached >= 0.99 * eps).all()
+    assert (reached >= 0.99 * eps - 28 * 2**-24).all()  # half a last place in each of 784 = 28² coordinates
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -194,8 +206,8 @@ def test_a_clean_input_is_projected_to_itself(norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_ascending_gains_and_stays(norm):
-    """On a linear function no step may lose, but for L1: there a step that the box has diverted to flatter coordinates is paid
-    for by all coordinates alike when it is projected, so that large steps circle around the optimum."""
+    """On a linear function no step may lose, but for L1: a step that the box has diverted to flatter coordinates is
+    paid for by all coordinates alike when it is projected, so that large steps circle around the optimum."""
     x = images(50, dtype=torch.float64)
     threat = Threat(norm, 0.5)
     ball = threat.around(x)
@@ -242,13 +254,14 @@ def test_a_linf_start_is_uniform_between_its_bounds():
 
 @pytest.mark.parametrize("features", [1, 3, 20])
 def test_an_l2_start_is_uniform_in_the_ball(features):
-    """Uniform in the ball: ``(r / eps)^n`` is uniform, directions have no preference: ``u_1² ~ Beta(1/2, (n - 1)/2)``."""
+    """Uniform in the ball: ``(r / eps)^n`` is uniform, and so are directions: ``u_1² ~ Beta(1/2, (n - 1)/2)``."""
     eps = 0.7
     d = Threat("l2", eps, **WIDE).around(torch.zeros(4000, features, dtype=torch.float64)).random_start(noise(4000))
     r = torch.linalg.vector_norm(d, dim=1)
     assert stats.kstest(((r / eps) ** features).numpy(), "uniform").pvalue > 1e-3
     for i in {0, features - 1}:
         assert stats.binomtest(int((d[:, i] > 0).sum()), 4000).pvalue > 1e-3
+        assert stats.spearmanr((d[:, i] / r).numpy(), r.numpy()).pvalue > 1e-3  # length and direction are unrelated
         if features > 1:
             law = stats.beta(0.5, (features - 1) / 2).cdf
             assert stats.kstest((d[:, i] / r).square().numpy(), law).pvalue > 1e-3
@@ -256,7 +269,7 @@ def test_an_l2_start_is_uniform_in_the_ball(features):
 
 @pytest.mark.parametrize("features", [1, 3, 20])
 def test_an_l1_start_is_uniform_in_the_ball(features):
-    """Uniform in the ball: ``(r / eps)^n`` is uniform, and the shares of the coordinates are those of a uniform simplex:
+    """Uniform in the ball: ``(r / eps)^n`` is uniform, and the coordinates' shares are those of a uniform simplex:
     ``|d_1| / r ~ Beta(1, n - 1)``, with fair signs."""
     eps = 3.0
     d = Threat("l1", eps, **WIDE).around(torch.zeros(4000, features, dtype=torch.float64)).random_start(noise(4000))
@@ -264,6 +277,7 @@ def test_an_l1_start_is_uniform_in_the_ball(features):
     assert stats.kstest(((r / eps) ** features).numpy(), "uniform").pvalue > 1e-3
     for i in {0, features - 1}:
         assert stats.binomtest(int((d[:, i] > 0).sum()), 4000).pvalue > 1e-3
+        assert stats.spearmanr((d[:, i] / r).numpy(), r.numpy()).pvalue > 1e-3  # length and direction are unrelated
         if features > 1:
             assert stats.kstest((d[:, i].abs() / r).numpy(), stats.beta(1, features - 1).cdf).pvalue > 1e-3
 

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from torch import Tensor, nn
+
 from brinell.engine import Attempted, Claim, Clean, Engine, Step
+from brinell.losses import TargetedLoss
 from brinell.models.torch_model import TorchModel
 from brinell.queries import Answer, Attack, Given, Gradient, Query
 from brinell.random import Noise, stream_key
-from brinell.losses import TargetedLoss
 from brinell.suites.suite import Assignment
 from brinell.threat import Threat
-from torch import Tensor, nn
 
 
 class Trial(NamedTuple):
@@ -99,7 +100,9 @@ def by_hand(
 def _answer(model: TorchModel, query: Query, y: Tensor) -> Answer:
     standing = torch.ones(len(y), dtype=torch.bool)
     if not isinstance(query, Gradient):
-        return Answer(model.scores(query.points), query.points.new_zeros(len(y)), torch.zeros_like(query.points), standing)
+        return Answer(
+            model.scores(query.points), query.points.new_zeros(len(y)), torch.zeros_like(query.points), standing
+        )
     loss, target = query.loss, query.target
 
     def climb(logits: Tensor) -> Tensor:

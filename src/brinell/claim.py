@@ -21,13 +21,17 @@ class Claim:
     """Source and the start of its fingerprint."""
     cost: str
     """Passes."""
+    errors: int
+    """Rows that could not be judged: in the denominator, in no numerator."""
     state: str
     """Empty where the run is complete; else what is missing."""
 
     def line(self) -> str:
         """The claim in one line."""
         bound = "robust accuracy, at most" if not self.state else f"robust accuracy ({self.state})"
-        return f"{bound} {self.figure} | {self.rows} | {self.threat} | suite {self.suite} | model {self.model} | {self.cost}"
+        errors = f", {self.errors} rows in error besides" if self.errors else ""
+        conditions = (self.rows, self.threat, f"suite {self.suite}", f"model {self.model}", self.cost)
+        return " | ".join((f"{bound} {self.figure}{errors}", *conditions))
 
 
 def claim_of(manifest: Manifest, figures: Figures) -> Claim:
@@ -41,6 +45,7 @@ def claim_of(manifest: Manifest, figures: Figures) -> Claim:
         suite=f"{suite['name']} v{suite['version']}",
         model=f"{model['source']} ({model['fingerprint'][:12]})",
         cost=f"{passes.forwards:,} forward and {passes.backwards:,} backward passes",
+        errors=figures.status["error"],
         state="" if figures.complete else f"run incomplete, {figures.status['pending']} rows pending",
     )
 

@@ -8,7 +8,8 @@ threat set, the row has fallen, whatever the attack thinks.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,9 @@ from brinell.random import Noise, stream_key
 from brinell.shapes import Inputs, Logits, Mask, PerRow
 from brinell.suites.suite import Assignment
 from brinell.threat import Threat
+
+KNOWN = 8
+"""Clean inputs kept to find out whether a model that raised is broken for good."""
 
 IN_FLIGHT = 2
 """Rows in flight, in batches: with two, a batch is full while the answers of the one before are worked on."""
@@ -50,6 +54,10 @@ class Engine:
     """Rows in a full batch; halved for good when memory runs out."""
     pull_in: float = 0.0
     """Where gradients vanish on the faces of the box: how far inside them gradients are taken, in input units."""
+    answered: bool = field(default=False, init=False)
+    """Whether the model has answered at all."""
+    known: Inputs | None = field(default=None, init=False)
+    """A few clean inputs, on which the model has answered before."""
 
     def run(self, assignment: Assignment, fetch: Callable[[Sequence[int]], Clean]) -> Iterator[Step]:
         """Attempt every row of the assignment, a batch at a time; ``fetch`` brings the rows as they are let in.
@@ -100,21 +108,22 @@ class Engine:
         return torch.cat(pieces)
 
     def _admit(self, assignment: Assignment, rows: Sequence[int], clean: Clean) -> InFlight:
-        ball = self.threat.around(clean.x)
         device = clean.x.device
+        self.known = clean.x[:KNOWN].clone() if self.known is None else self.known
         noise = Noise.of(
             seed=self.seed,
             stream=stream_key(identity(assignment.attack)),
             attempt=assignment.attempt,
             rows=torch.tensor(rows, dtype=torch.int64, device=device),
         )
-        given = Given(clean.x, clean.y, clean.logits, assignment.attempt)
+        # the attack gets copies: nothing that it does to them moves a centre or a label
+        given = Given(clean.x.clone(), clean.y.clone(), clean.logits, assignment.attempt)
         standing = torch.ones(len(rows), dtype=torch.bool, device=device)
         zeros = clean.x.new_zeros(len(rows))
         return InFlight(
-            search=assignment.attack.search(given, ball, noise),
+            search=assignment.attack.search(given, self.threat.around(given.x), noise),
             rows=rows,
-            ball=ball,
+            ball=self.threat.around(clean.x),
             y=clean.y,
             standing=standing,
             answer=Answer(torch.zeros_like(clean.logits), zeros, torch.zeros_like(clean.x), standing),
@@ -163,7 +172,7 @@ class Engine:
             points = points.clamp(self.threat.low + self.pull_in, self.threat.high - self.pull_in)
 
         def climbed(start: int, end: int) -> Climbed:
-            return self.model.gradient(points[start:end], lambda logits: losses_of(batch, logits, start))
+            return self.model.gradient(points[start:end], lambda logits: _climb(batch, logits, start))
 
         return self._bisected(points, climbed)
 
@@ -180,6 +189,7 @@ class Engine:
             alone = end - start == 1
             try:
                 pieces.append(evaluate(start, end))
+                self.answered = True
                 continue
             except BrinellError:
                 raise
@@ -189,8 +199,9 @@ class Engine:
                         raise _failed(error, "one row", "a model that fits into memory with one row") from error
                     self.batch_size = min(self.batch_size, (end - start) // 2)
                 elif alone:
-                    failures[start] = f"model raised {type(error).__name__}: {error}"
-                    if len(failures) == len(points) > 1:
+                    failures[start] = _blamed(error)
+                    whole = len(failures) == len(points) > 1 and not isinstance(error, _LossRaised)
+                    if whole and not self._answers_still():
                         raise _failed(error, f"all of {len(points)} rows", "a model that takes these inputs") from error
                     pieces.append(_unknown(points[start:end], self.classes))
                     continue
@@ -199,14 +210,32 @@ class Engine:
         climbed = pieces[0] if len(pieces) == 1 else Climbed(*(torch.cat(parts) for parts in zip(*pieces, strict=True)))
         return _Evaluated(points, climbed, failures)
 
+    def _answers_still(self) -> bool:
+        """Whether the model, having raised on a whole batch, still answers where it has answered before.
+
+        If so the rows of the batch are to blame; if not the model is, and going on would only mark every row as an error.
+        """
+        if self.known is None:
+            return self.answered
+        for row in range(len(self.known)):
+            x = self.known[row : row + 1]
+            with suppress(Exception):
+                self.model.scores(x)
+                self.model.gradient(x, lambda logits: logits.sum(dim=1))
+                return True
+        return False
+
     def _judge(self, batch: list[Part], evaluated: _Evaluated) -> Step:
         """Count the passes, find the rows that fell or cannot be judged, and hand each search its share."""
         points, climbed = evaluated.points, evaluated.climbed
         climbing = isinstance(query_of(batch[0]), Gradient)
         step = Step([], [], len(points), len(points) if climbing else 0)
         margin = margin_of(climbed.logits, torch.cat([part.flight.y_here[part.low : part.high] for part in batch]))
-        usable = _finite(climbed.logits) & _finite(climbed.grad) if climbing else _finite(climbed.logits)
+        readable = _finite(climbed.logits)
+        usable = readable & _finite(climbed.grad) if climbing else readable
         quiet = bool((usable & (margin > 0)).all())
+        if not quiet:
+            margin = margin.where(readable, torch.nan)
         start = 0
         for part in batch:
             here = slice(start, start + part.length)
@@ -223,8 +252,7 @@ class Engine:
         """Claim the rows of a part that fell, and end those that cannot be judged."""
         flight = part.flight
         points, logits = evaluated.points[here], evaluated.climbed.logits[here]
-        readable = logits.isfinite().all(dim=1)
-        fell = readable & (margin <= 0)
+        fell = margin <= 0
         places = fell.nonzero().squeeze(1)
         fell[places] = self.threat.contains(flight.ball_here.x[places + part.low], points[places])
         decided = decision(logits, flight.y_here[part.low : part.high])
@@ -235,7 +263,7 @@ class Engine:
             step.attempted.append(ended)
         lost = ~usable & ~fell
         for place in lost.nonzero().squeeze(1).tolist():
-            unusable = "non-finite gradient" if bool(readable[place]) else "non-finite logits"
+            unusable = "non-finite gradient" if bool(margin[place].isfinite()) else "non-finite logits"
             reason = evaluated.failures.get(here.start + place, unusable)
             step.attempted.append(flight.ended(part.low + place, "error", reason))
         flight.leave(fell | lost, part.low, part.high)
@@ -252,6 +280,24 @@ def _told(flight: InFlight) -> Answer:
     """The answer as the attack gets it: which rows stand is a copy, for the engine goes on to change its own."""
     answer = flight.answer
     return Answer(answer.logits, answer.loss, answer.grad, flight.standing.clone())
+
+
+class _LossRaised(Exception):
+    """An attack's loss raised: the attack's fault, not the model's."""
+
+
+def _climb(batch: list[Part], logits: Logits, first: int) -> PerRow:
+    try:
+        return losses_of(batch, logits, first)
+    except Exception as error:  # whatever an attack's loss raises belongs to the attack
+        raise _LossRaised(f"{type(error).__name__}: {error}") from error
+
+
+def _blamed(error: Exception) -> str:
+    """Why a row could not be evaluated, in words."""
+    if isinstance(error, _LossRaised):
+        return f"attack crashed: {error}"
+    return f"model raised {type(error).__name__}: {error}"
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +106,7 @@ class Result:
             If the folder holds something already.
         """
         target = Path(folder)
-        if target.exists() and any(target.iterdir()):
+        if target.is_file() or (target.exists() and any(target.iterdir())):
             raise BadInput(f"folder {target}", got="files", expected="a new folder", remedy="Name another.")
         shutil.copytree(self.folder, target, dirs_exist_ok=True)
         self._reading = read_run(target)
@@ -255,8 +255,13 @@ def subject_of(
         raise BadInput(
             "model", got=type(model).__name__, expected="a torch.nn.Module", remedy="Wrap the function in a module."
         )
-    if outputs not in OUTPUTS:
-        raise BadInput("outputs", got=repr(outputs), expected=", ".join(OUTPUTS), remedy="Choose one.")
+    for name, value, choices in (("outputs", outputs, OUTPUTS), ("layout", layout, get_args(Layout))):
+        if value not in choices:
+            raise BadInput(name, got=repr(value), expected=", ".join(choices), remedy="Choose one.")
+    if not 0 <= seed < 2**63:
+        raise BadInput("seed", got=str(seed), expected="0 to 2^63 - 1", remedy="Choose another.")
+    if size is not None and size < 1:
+        raise BadInput("batch size", got=str(size), expected="at least 1", remedy="Leave it out to have it measured.")
     adapter = TorchModel(model, outputs)
     return Subject(
         model=adapter,

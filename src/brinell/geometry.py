@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from brinell.shapes import Inputs, PerRow
+from brinell.shapes import Inputs, Mask, PerRow
 
 Norm = Literal["linf", "l2", "l1"]
 NORMS: tuple[Norm, ...] = get_args(Norm)
@@ -34,7 +34,7 @@ def distance(x: Inputs, x_adv: Inputs, norm: Norm) -> PerRow:
     return size(x_adv.double() - x.double(), norm)
 
 
-def per_row(values: PerRow, like: Inputs) -> Tensor:
+def per_row(values: PerRow | Mask, like: Inputs) -> Tensor:
     """``values`` shaped so that they multiply the rows of ``like``."""
     return values.view(-1, *([1] * (like.dim() - 1)))
 
@@ -75,6 +75,8 @@ def nearest_in_l1(d: Inputs, lower: Inputs, upper: Inputs, eps: float) -> Inputs
     ``p_i = sign(d_i) min(max(|d_i| - λ, 0), b_i)``, where ``b_i`` is the room towards ``d_i``. The sum of the
     right-hand sides falls piecewise linearly in ``λ``; sorting its breakpoints gives ``λ``.
     """
+    if eps == 0:
+        return torch.zeros_like(d)
     flat = d.flatten(1).double()
     room = torch.where(flat >= 0, upper.flatten(1).double(), -lower.flatten(1).double())
     length = flat.abs()
@@ -97,6 +99,11 @@ def nearest_in_l1(d: Inputs, lower: Inputs, upper: Inputs, eps: float) -> Inputs
     return torch.clamp(nearest.to(d.dtype).view_as(d), lower, upper)
 
 
+def _at_least_something(length: PerRow) -> PerRow:
+    """``length`` where it is above 0, else 1, so that it can divide."""
+    return torch.where(length > 0, length, torch.ones_like(length))
+
+
 def steepest(grad: Inputs, norm: Norm, step: PerRow, lower: Inputs, upper: Inputs) -> Inputs:
     """``argmax <p, grad>`` subject to ``‖p‖ <= step``; 0 where the gradient is 0.
 
@@ -107,9 +114,9 @@ def steepest(grad: Inputs, norm: Norm, step: PerRow, lower: Inputs, upper: Input
     if norm == "linf":
         return per_row(step, grad) * grad.sign()
     if norm == "l2":
-        length = size(grad, "l2")
-        unit = grad / per_row(torch.where(length > 0, length, torch.ones_like(length)), grad)
-        return per_row(step, grad) * unit
+        # scaled first: the squares of a saturated model's tiny gradients would vanish
+        unit = grad / per_row(_at_least_something(size(grad, "linf")), grad)
+        return per_row(step / _at_least_something(size(unit, "l2")), grad) * unit
     flat = grad.flatten(1)
     room = torch.where(flat >= 0, upper.flatten(1), -lower.flatten(1)).clamp_min(0.0)
     order = flat.abs().argsort(dim=1, descending=True)

@@ -181,7 +181,10 @@ def figures_of(
         clean_accuracy=Proportion(correct, len(rows), "all rows", undecided=unscored),
         robust_accuracy=Proportion(robust, len(rows), "all rows", undecided=status["pending"]),
         attack_success_rate=Proportion(
-            status["broken"], correct, "initially correct rows", undecided=status["pending"] - unscored
+            status["broken"],
+            correct,
+            "initially correct rows" if unscored == 0 else "rows found correct so far",
+            undecided=status["pending"] - unscored,
         ),
         perturbation=perturbation_of(rows, norm=norm, eps=eps),
         status=status,

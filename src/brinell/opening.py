@@ -34,6 +34,8 @@ def begin(subject: Subject, folder: Path) -> Run:
     BadInput
         If anything would make the number wrong, or the folder holds something already.
     """
+    if folder.is_file():
+        raise BadInput(f"output folder {folder}", got="a file", expected="a new folder", remedy="Name another.")
     if folder.exists() and any(folder.iterdir()):
         is_run = (folder / MANIFEST).is_file()
         raise BadInput(

@@ -4,7 +4,8 @@ Costs a few passes on at most 64 rows. Each check is one function; a check that 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,9 +70,11 @@ def preflight(model: TorchModel, rows: Rows, threat: Threat, *, batch_size: int 
         check_labels(rows, ready)
         logits = model.scores(x)
         ready.forwards += len(x)
-        check_repeatable(model, x, logits, ready)
-        check_batch_independence(model, x, logits, ready)
-        check_gradients(model, x, y, ready)
+        with _refusal("model", "a model that takes these rows in any batch"):
+            check_repeatable(model, x, logits, ready)
+            check_batch_independence(model, x, logits, ready)
+        with _refusal("model gradients", "logits that are differentiable by the input"):
+            check_gradients(model, x, y, ready)
         check_faces(model, x, y, threat, ready)
         ready.batch_size = batch_size or _fastest_batch_size(model, x, y, len(rows), ready)
     return ready
@@ -254,7 +257,13 @@ def check_faces(model: TorchModel, x: Inputs, y: Labels, threat: Threat, ready: 
     hair = width * max(PULL_IN, 2 * torch.finfo(model.own_dtype).eps)
     shares = []
     for points in (onto_face, onto_face.clamp(threat.low + hair, threat.high - hair)):
-        grad = model.gradient(points, lambda z: (z * _weights(z)).sum(dim=1)).grad
+        try:
+            grad = model.gradient(points, lambda z: (z * _weights(z)).sum(dim=1)).grad
+        except Exception as error:  # these points are made up here; a model need not take them
+            ready.notes.append(
+                f"gradients on the faces of the box could not be tried ({type(error).__name__}: {error})"
+            )
+            return
         ready.forwards += len(x)
         ready.backwards += len(x)
         shares.append(float((grad[on_face] == 0).float().mean()))
@@ -297,6 +306,22 @@ def _fastest_batch_size(model: TorchModel, x: Inputs, y: Labels, rows: int, read
             break
     best = max(speeds.values(), default=0.0)
     return min((size for size, speed in speeds.items() if speed >= 0.95 * best), default=1)
+
+
+@contextmanager
+def _refusal(subject: str, expected: str) -> Iterator[None]:
+    """Whatever a model raises within is said as a refusal."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except Exception as error:  # a user's model may raise anything
+        raise BadInput(
+            subject,
+            got=f"{type(error).__name__}: {error}",
+            expected=expected,
+            remedy="Call the model by hand on one row, on several, and with a gradient.",
+        ) from error
 
 
 def _climb(labels: Labels) -> Callable[[Logits], PerRow]:

@@ -71,7 +71,7 @@ class Noise:
 
     def normal(self, shape: tuple[int, ...], *, draw: int, dtype: torch.dtype) -> Tensor:
         """Standard normal, of shape ``(row, *shape)``, by the inverse of its distribution function."""
-        centred = (_shift(self._bits(shape, draw), 11).double() + 0.5) * 2.0**-53
+        centred = (_shift(self._bits(shape, draw), 12).double() + 0.5) * 2.0**-52  # inside (0, 1)
         quantile: Tensor = torch.special.ndtri(centred)
         return quantile.to(dtype)
 

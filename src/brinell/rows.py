@@ -135,7 +135,7 @@ def _builtin(source: str) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _from_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             held = list(arrays.keys())
             for name_x, name_y in _NAMES:
                 if name_x in held and name_y in held:
@@ -200,7 +200,7 @@ def _selected(selection: str, total: int) -> NDArray[np.int64]:
         if len(numbers) == 1:
             numbers = [numbers[0], cast(int, numbers[0]) + 1]
         beyond = [n for n in numbers[:2] if n is not None and not 0 <= n <= total]
-        if beyond or (len(numbers) == 3 and (numbers[2] or 1) < 1):
+        if beyond or (len(numbers) == 3 and numbers[2] is not None and numbers[2] < 1):
             raise _unselectable(selection, total, f"the part {piece!r}")
         pieces.append(np.arange(total, dtype=np.int64)[slice(*numbers)])
     index = np.concatenate(pieces)

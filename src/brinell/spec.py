@@ -65,7 +65,10 @@ class ThreatSpec(_Strict):
     @field_validator("eps", mode="before")
     @classmethod
     def _as_written(cls, value: object) -> str:
-        return str(Eps(value)) if isinstance(value, str | int | float) else str(value)
+        try:
+            return str(Eps(value))  # type: ignore[arg-type]  # whatever cannot be read is refused there
+        except (BadInput, TypeError):
+            raise ValueError(f"{value!r} is not a radius; write it as 0.03 or 8/255") from None
 
 
 class Spec(_Strict):
@@ -139,7 +142,9 @@ def _merged(table: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
     for key, value in overrides.items():
         if isinstance(value, dict):
             below = merged.get(key, {})
-            merged[key] = _merged({"source": below} if isinstance(below, str) else below, value)
+            below = {"source": below} if isinstance(below, str) else below
+            if isinstance(below, dict):  # else a fault, which is named when the whole is read
+                merged[key] = _merged(below, value)
         elif value is not None:
             merged[key] = value
     return {key: value for key, value in merged.items() if value != {}}
@@ -150,7 +155,7 @@ def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
     if "model" not in table:
         table = {**table, "model": {"source": DEFAULT_MODEL}}
     model = table["model"]
-    source = model if isinstance(model, str) else model.get("source", DEFAULT_MODEL)
+    source = model.get("source", DEFAULT_MODEL) if isinstance(model, dict) else model
     if isinstance(model, dict) and "source" not in model:
         table = {**table, "model": {**model, "source": source}}
     if not str(source).startswith("builtin:"):

@@ -152,7 +152,10 @@ class Ball:
             return torch.clamp(point, self.lower, self.upper)
         nearest = nearest_in_l2 if self.threat.norm == "l2" else nearest_in_l1
         d = nearest(point - self.x, self.lower - self.x, self.upper - self.x, self.eps)
-        return torch.clamp(self.x + d, self.lower, self.upper)
+        x_adv = torch.clamp(self.x + d, self.lower, self.upper)
+        # rounding to the data's precision must not leave the ball
+        farther = (x_adv.double() - self.x.double()).abs() > d.double().abs()
+        return torch.where(farther, torch.nextafter(x_adv, self.x), x_adv)
 
     def ascend(self, x_adv: Inputs, grad: Inputs, step: PerRow) -> Inputs:
         """``project(x_adv + s)``, where ``s`` is the steepest step of size ``step`` (input units, per row)."""
@@ -181,9 +184,9 @@ class Ball:
             length = self.eps * share ** (1 / dimension) / size(direction, "l2").clamp_min(1e-30)
             return self.project(self.x + per_row(length, self.x) * direction)
         # with d + 1 exponentials, |e_1|, …, |e_d| over the sum of all is uniform in the simplex's interior
-        signed = 2 * noise.uniform(shape, draw=2 * draw, dtype=self.x.dtype) - 1
-        lengths = -torch.log1p(-signed.abs())
+        toss = 2 * noise.uniform(shape, draw=2 * draw, dtype=self.x.dtype)
+        lengths = -torch.log1p(-toss.frac())
         spare = -torch.log1p(-noise.uniform((), draw=2 * draw + 1, dtype=self.x.dtype))
         total = lengths.flatten(1).sum(1) + spare
-        d = lengths * signed.sign() * per_row(self.eps / total.clamp_min(1e-30), self.x)
+        d = torch.where(toss < 1, -lengths, lengths) * per_row(self.eps / total.clamp_min(1e-30), self.x)
         return self.project(self.x + d)

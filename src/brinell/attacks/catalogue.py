@@ -50,7 +50,7 @@ def attack_from(table: dict[str, Any]) -> Attack:
     """
     given = dict(table)
     name = given.pop("attack", None)
-    if name not in ATTACKS:
+    if not isinstance(name, str) or name not in ATTACKS:
         raise BadInput("attack", got=repr(name), expected=", ".join(ATTACKS), remedy="See `brinell attacks`.")
     kind = ATTACKS[name]
     known = {field.name: field for field in fields(kind)}
@@ -67,7 +67,7 @@ def _checked(attack: str, key: str, value: Any, default: Any) -> Any:
     """A setting's value in the type and the range of its default."""
     subject = f"attack {attack}, {key}"
     if isinstance(default, Loss | TargetedLoss):
-        loss = loss_named(value)
+        loss = loss_named(str(value))
         if attack == FGSM.name and isinstance(loss, TargetedLoss):
             raise BadInput(subject, got=loss.name, expected="an untargeted loss", remedy="Use pgd for targets.")
         return loss

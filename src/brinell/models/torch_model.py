@@ -38,7 +38,7 @@ class TorchModel:
     def raw(self, points: Inputs) -> object:
         """What the module returns, unwrapped from nothing."""
         with torch.autocast(self.device.type, enabled=False):
-            return self.module(points.to(self.own_dtype))
+            return self.module(points.to(self.own_dtype, copy=True))  # a model may write on its input
 
     def _logits(self, points: Inputs) -> Logits:
         return as_logits(unwrapped(self.raw(points))[0], self.outputs).to(self.dtype)
@@ -72,7 +72,8 @@ class TorchModel:
         """Evaluate within; afterwards modes, buffers, ``requires_grad``, ``.grad`` and the random state are as before."""
         modes = [(module, module.training) for module in self.module.modules()]
         wanted = [(parameter, parameter.requires_grad) for parameter in self.module.parameters()]
-        buffers = [(buffer, buffer.detach().clone()) for buffer in self.module.buffers()]
+        held = [(module, dict(module._buffers)) for module in self.module.modules()]
+        values = [(buffer, buffer.detach().clone()) for buffer in self.module.buffers()]
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             try:
@@ -84,8 +85,10 @@ class TorchModel:
                     parameter.requires_grad_(wants)
                 for module, training in modes:
                     module.training = training
+                for module, buffers in held:
+                    module._buffers.update(buffers)
                 with torch.no_grad():
-                    for buffer, before in buffers:
+                    for buffer, before in values:
                         buffer.copy_(before)
 
     def fingerprint(self) -> str:

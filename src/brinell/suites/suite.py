@@ -131,7 +131,9 @@ def load_suite(source: str) -> Suite:
             return suite_from(tomllib.loads(path.read_text("utf-8")), source)
         except FileNotFoundError:
             got = "a file that does not exist"
-        except tomllib.TOMLDecodeError as error:
+        except OSError as error:
+            got = f"a file that cannot be read ({error.strerror})"
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             got = f"a file that is not TOML ({error})"
         raise BadInput(f"suite {source}", got=got, expected="a suite file", remedy="See `brinell suites`.")
     raise BadInput(
@@ -147,7 +149,13 @@ def suite_from(table: dict[str, Any], source: str) -> Suite:
     unknown = sorted(set(table) - {"name", "version", "summary", "attacks"})
     attacks = table.get("attacks")
     named = all(isinstance(table.get(key), str) and table[key] for key in ("name", "version"))
-    if unknown or not named or not isinstance(attacks, list) or not attacks:
+    if (
+        unknown
+        or not named
+        or not isinstance(attacks, list)
+        or not attacks
+        or not all(isinstance(a, dict) for a in attacks)
+    ):
         raise BadInput(
             f"suite {source}",
             got=f"unknown keys {unknown}" if unknown else f"the keys {sorted(table)}",

@@ -1,0 +1,545 @@
+"""A run may end at any moment. What it had found stands, and what it comes to does not depend on where it was cut."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import small_net
+from brinell import Threat
+from brinell.cli import main
+from brinell.errors import BadInput
+from brinell.evaluation import Result, open_run, resume
+from brinell.ledger import LEDGER
+from brinell.opening import begin
+from brinell.opening import resume as reopened
+from brinell.records import RowRecord
+from brinell.result import conclude
+from brinell.run import Run
+from brinell.suites.suite import load_suite
+from brinell.verify import verify_files
+from small_runs import NET, abandon, fates, quiet_environment, small_options, small_result, small_run, small_subject, suite_file
+from torch import Tensor, nn
+
+KILLS = 10
+
+# imports what costs seconds once, then becomes a new `brinell` for each line on stdin
+FORKING = """
+import json, os, sys
+import brinell.assemble, brinell.evaluation, brinell.plan, brinell.report.show, pyarrow.parquet, torch
+from brinell.cli import main
+torch.set_num_threads(1)
+print("ready", flush=True)
+for line in sys.stdin:
+    order = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        for number, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        code = main(order["arguments"])
+        sys.stdout.flush()
+        os._exit(code)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+class Processes:
+    """Starts the command in processes that can be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.mother = subprocess.Popen(
+            [sys.executable, "-c", FORKING],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=quiet_environment(),
+            text=True,
+        )
+        assert self._said() == "ready"
+
+    def _said(self) -> str:
+        assert self.mother.stdout is not None
+        return self.mother.stdout.readline().strip()
+
+    def start(self, *arguments: str) -> int:
+        """Begin ``brinell`` with some arguments; the process's number."""
+        assert self.mother.stdin is not None
+        order = {"arguments": arguments, "out": str(self.folder / "out"), "err": str(self.folder / "err")}
+        self.mother.stdin.write(json.dumps(order) + "\n")
+        self.mother.stdin.flush()
+        return int(self._said())
+
+    def ended(self) -> int:
+        """Wait for its end; its exit code, negative for the signal that killed it."""
+        return int(self._said())
+
+    @property
+    def out(self) -> str:
+        return (self.folder / "out").read_text("utf-8")
+
+    @property
+    def err(self) -> str:
+        return (self.folder / "err").read_text("utf-8")
+
+    def close(self) -> None:
+        assert self.mother.stdin is not None
+        assert self.mother.stdout is not None
+        self.mother.stdin.close()
+        self.mother.wait(30)
+        self.mother.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    opened = Processes(tmp_path_factory.mktemp("processes"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return small_result(tmp_path_factory.mktemp("uninterrupted") / "run", batch_size=16)
+
+
+def witnesses(folder: Path) -> dict[int, np.ndarray]:
+    result = open_run(folder)
+    points = np.load(folder / "witnesses.npy")
+    return {row.row: points[row.place] for row in result.rows if row.status == "broken"}
+
+
+def assert_same_end(folder: Path, wanted: Result) -> None:
+    """Every row's fate, every attempt, every witness and every figure, but for passes that were made twice."""
+    result = open_run(folder)
+    assert result.figures.complete
+    assert fates(result.rows) == fates(wanted.rows)
+    for ours, theirs in zip(result.reading.attempts, wanted.reading.attempts, strict=True):
+        assert replace(ours, best_margin=None) == replace(theirs, best_margin=None)
+        assert ours.best_margin == pytest.approx(theirs.best_margin, abs=1e-9)  # batches of other sizes round otherwise
+    points = witnesses(folder)
+    for row, point in witnesses(wanted.folder).items():
+        np.testing.assert_allclose(points.pop(row), point, rtol=0, atol=1e-12)
+    assert not points
+    assert str(result.robust_accuracy) == str(wanted.robust_accuracy)
+    assert str(result.perturbation) == str(wanted.perturbation)
+    own, other = result.figures.passes, wanted.figures.passes
+    assert (own.attack_forwards, own.attack_backwards) == (other.attack_forwards, other.attack_backwards)
+    assert own.clean_forwards >= other.clean_forwards
+    assert [finding for finding in verify_files(folder) if not finding.holds] == []
+
+
+# Killed for good
+
+
+def test_kill_at_random_moments(tmp_path: Path, processes: Processes, uninterrupted: Result) -> None:
+    """kill −9 in a loop: each process gets a little further, and the last one ends where one that was let alone ends."""
+    options = [*small_options(suite_file(tmp_path)), "--quiet"]
+    start = time.perf_counter()
+    processes.start("run", *options, "--out", str(tmp_path / "whole"))
+    assert processes.ended() == 0
+    whole = time.perf_counter() - start
+    assert_same_end(tmp_path / "whole", uninterrupted)
+
+    folder, random = tmp_path / "run", Random(11)
+    killed = 0
+    for _ in range(100):
+        if (folder / "manifest.json").exists():
+            child = processes.start("run", "--resume", str(folder), "--quiet")
+        else:  # nothing had been begun
+            shutil.rmtree(folder, ignore_errors=True)
+            child = processes.start("run", *options, "--out", str(folder))
+        if killed < KILLS:
+            time.sleep(random.uniform(0, 0.7 * whole))
+            with suppress(ProcessLookupError):  # it was quicker
+                os.kill(child, signal.SIGKILL)
+        code = processes.ended()
+        if code == 0 and killed < KILLS:  # quicker than the kill: once more from the start
+            assert_same_end(folder, uninterrupted)
+            shutil.rmtree(folder)
+        elif code == 0:
+            break
+        assert code in (0, -signal.SIGKILL), processes.err
+        killed += code != 0
+    assert killed == KILLS
+    assert_same_end(folder, uninterrupted)
+    assert not list(folder.glob("*.partial"))
+
+
+# Cut at every step, in this process
+
+
+class Cut(BaseException):
+    """The moment of the kill."""
+
+
+@contextmanager
+def cut_after(count: int, *, committed: bool) -> Iterator[None]:
+    """The process ends at the ``count``-th batch: just before it is recorded, or just after."""
+    record, seen = Run._record, 0
+
+    def recording(self: Run, assignment: Any, step: Any) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == count and not committed:
+            raise Cut
+        record(self, assignment, step)
+        if seen == count:
+            raise Cut
+
+    Run._record = recording  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Run._record = record  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("every", [19, 26])
+def test_cut_before_or_after_any_record(tmp_path: Path, uninterrupted: Result, every: int, committed: bool) -> None:
+    """Over and over, after so many batches that the attempts of one group of rows can end (18 at most)."""
+    run = begin(small_subject(), tmp_path / "run")
+    cuts = 0
+    while True:
+        try:
+            with cut_after(every, committed=committed):
+                assert run.go()
+            break
+        except Cut:
+            abandon(run)
+            cuts += 1
+            assert cuts < 500
+            run = reopened(small_subject(), tmp_path / "run")
+    run.close("complete")
+    assert cuts >= 2
+    conclude(tmp_path / "run")
+    assert_same_end(tmp_path / "run", uninterrupted)
+
+
+def test_ledger_is_written_ahead_also_after_a_resume(tmp_path: Path) -> None:
+    """A run that was stopped in order is one file; when it goes on, readers must not be locked out."""
+    run = begin(small_subject(), tmp_path / "run")
+    assert run.ledger._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    run.close("interrupted")
+    run = reopened(small_subject(), tmp_path / "run")
+    assert run.ledger._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    with run.ledger.transaction():
+        run.ledger.update_row(0, unconfirmed=0)
+        assert len(open_run(tmp_path / "run").rows) == 60  # while it is being written
+    run.close("interrupted")
+
+
+# Stopped by an exception, then gone on with in Python
+
+
+def stopped_by(after: int) -> Any:
+    seen = 0
+
+    def observer(moment: object) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > after:
+            raise KeyboardInterrupt
+
+    return observer
+
+
+def test_interrupt_in_python_keeps_what_was_found(tmp_path: Path, uninterrupted: Result) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        small_result(tmp_path / "run", batch_size=16, observer=stopped_by(12))
+    partial = open_run(tmp_path / "run")
+    status = partial.figures.status
+    assert not partial.figures.complete
+    assert status["pending"] > 0
+    assert sum(status.values()) == 60
+    assert partial.robust_accuracy.value is None
+    low, high = partial.robust_accuracy.bounds
+    assert low <= uninterrupted.robust_accuracy.value <= high
+    assert f"run incomplete, {status['pending']} rows pending" in partial.claim
+    assert "at most" not in partial.claim
+    assert [finding for finding in verify_files(tmp_path / "run") if finding.holds is False] == []
+    x, y = small_net.rows()
+    result = resume(tmp_path / "run", small_net.load(), x, y)
+    assert_same_end(tmp_path / "run", uninterrupted)
+    assert result.reading.manifest.state == "complete"
+    assert len(result.reading.sessions) == 2
+
+
+def test_channels_last_is_remembered(tmp_path: Path) -> None:
+    """The same arrays that the run was begun with go on with it."""
+    x, y = small_net.rows()
+    x = x.permute(0, 2, 3, 1)
+    with pytest.raises(KeyboardInterrupt):
+        small_result(tmp_path / "run", x=x, layout="channels-last", observer=stopped_by(3))
+    assert resume(tmp_path / "run", small_net.load(), x, y).figures.complete
+
+
+def test_exception_in_the_middle_seals_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        small_result(tmp_path / "run", observer=stopped_by(2))
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    assert manifest["state"] == "interrupted"
+    assert "ledger.sqlite" in manifest["files"]
+
+
+# Only with what it was begun with
+
+
+@pytest.fixture()
+def cut(tmp_path: Path) -> Path:
+    with pytest.raises(KeyboardInterrupt):
+        small_result(tmp_path / "run", suite="fgsm", observer=stopped_by(0))
+    return tmp_path / "run"
+
+
+def test_resume_with_another_model_is_refused(cut: Path) -> None:
+    before = {path.name: path.read_bytes() for path in cut.iterdir()}
+    x, y = small_net.rows()
+    with pytest.raises(BadInput, match="model fingerprint of run"):
+        resume(cut, small_net.other(), x, y)
+    assert {path.name: path.read_bytes() for path in cut.iterdir()} == before
+
+
+class Centred(nn.Module):
+    """``small_net`` behind a normalisation whose numbers are not kept with the weights."""
+
+    def __init__(self, mean: float) -> None:
+        super().__init__()
+        self.inner = small_net.load()
+        self.register_buffer("mean", small_net.rows()[0].new_tensor(mean), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x - self.mean)
+
+
+def test_fingerprint_covers_buffers_that_are_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        small_result(tmp_path / "run", model=Centred(0.01).eval(), suite="fgsm", observer=stopped_by(0))
+    x, y = small_net.rows()
+    with pytest.raises(BadInput, match="model fingerprint"):
+        resume(tmp_path / "run", Centred(0.02).eval(), x, y)
+
+
+def test_resume_with_other_rows_is_refused(cut: Path) -> None:
+    x, y = small_net.rows()
+    moved = x.clone()
+    moved[31, 0, 2, 2] += 1e-9
+    for other_x, other_y in ((moved, y), (x, (y + 1) % 4), (x.float(), y)):
+        with pytest.raises(BadInput, match="rows of run"):
+            resume(cut, small_net.load(), other_x, other_y)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("seed", 1, "seed"),
+        ("threat", Threat("linf", 0.061), "threat model"),
+        ("threat", Threat("l2", 0.06), "threat model"),
+        ("suite", "pgd", "suite"),
+    ],
+)
+def test_resume_under_other_conditions_is_refused(cut: Path, key: str, value: Any, message: str) -> None:
+    begun = replace(small_subject(), suite=load_suite("fgsm"))
+    changed = replace(begun, **{key: load_suite(value) if key == "suite" else value})
+    with pytest.raises(BadInput, match=f"{message} of run"):
+        reopened(changed, cut)
+    run = reopened(begun, cut)
+    assert run.go()
+    run.close("complete")
+
+
+def test_resume_of_what_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--resume", str(tmp_path)]) == 2
+    assert "no manifest.json" in capsys.readouterr().err
+
+
+def test_resume_of_a_run_made_in_python_is_refused_by_the_command(cut: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--resume", str(cut)]) == 2
+    assert "objects in Python" in capsys.readouterr().err
+
+
+def test_two_processes_do_not_work_on_one_run(tmp_path: Path) -> None:
+    run = begin(small_subject(), tmp_path / "run")
+    with pytest.raises(BadInput, match="another process"):
+        reopened(small_subject(), tmp_path / "run")
+    assert run.go()  # and the first one is none the worse for it
+    run.close("complete")
+
+
+def test_resume_of_a_complete_run_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not a byte: its digest may have been quoted."""
+    folder = small_run(tmp_path)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    x, y = small_net.rows()
+    assert resume(folder, small_net.load(), x, y).figures.complete
+    capsys.readouterr()
+    assert main(["run", "--resume", str(folder)]) == 0
+    assert "robust accuracy" in capsys.readouterr().out
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert sorted(after) == sorted(before)
+    assert [name for name in before if before[name] != after[name]] == []
+
+
+@pytest.mark.parametrize("how", ["python", "command"])
+def test_run_killed_before_it_was_sealed_is_sealed_by_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The last attack had ended and the manifest said so; the tables were not written yet."""
+    import brinell.evaluation
+
+    def cut(folder: Path) -> None:
+        raise Cut
+
+    monkeypatch.setattr(brinell.evaluation, "conclude", cut)
+    with pytest.raises(Cut):
+        small_run(tmp_path)
+    monkeypatch.undo()
+    folder = tmp_path / "run"
+    assert not (folder / "result.json").exists()
+    if how == "python":
+        x, y = small_net.rows()
+        resume(folder, small_net.load(), x, y)
+    else:
+        assert main(["run", "--resume", str(folder), "--quiet"]) == 0
+    assert [finding for finding in verify_files(folder) if not finding.holds] == []
+
+
+# Stopped by Ctrl-C
+
+
+SLOW = f"""
+import sys, time
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import small_net
+from torch import nn
+
+class Slow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = small_net.load()
+
+    def forward(self, x):
+        time.sleep(0.006)
+        return self.inner(x)
+
+def load():
+    return Slow().eval()
+"""
+
+
+def attempts_in(folder: Path) -> int:
+    """Read from beside, while the process writes."""
+    try:
+        ledger = sqlite3.connect(f"file:{folder / LEDGER}?mode=ro", uri=True)
+        try:
+            return int(ledger.execute("SELECT count(*) FROM attempts").fetchone()[0])
+        finally:
+            ledger.close()
+    except sqlite3.Error:
+        return 0
+
+
+def wait_for_attempts(folder: Path, count: int) -> None:
+    for _ in range(1000):
+        if attempts_in(folder) >= count:
+            return
+        time.sleep(0.01)
+    raise AssertionError("no attempt has been recorded")
+
+
+@pytest.fixture()
+def slow(tmp_path: Path) -> list[str]:
+    (tmp_path / "slow.py").write_text(SLOW, "utf-8")
+    options = small_options(suite_file(tmp_path))
+    options[options.index(NET)] = f"{tmp_path / 'slow.py'}:load"
+    return options
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt(
+    tmp_path: Path, processes: Processes, slow: list[str], uninterrupted: Result, number: signal.Signals
+) -> None:
+    """Exit code 3, how to go on, and what has been found is in the ledger."""
+    folder = tmp_path / ("a-rather-long-name-for-a-folder-that-a-message-broken-into-lines-would-break-" * 2)
+    child = processes.start("run", *slow, "--out", str(folder), "--json")
+    wait_for_attempts(folder, 5)
+    os.kill(child, number)
+    assert processes.ended() == 3
+    assert "Stopping after this batch" in processes.err
+    assert f"brinell run --resume {folder}" in processes.err
+    said = json.loads(processes.out)
+    assert not said["complete"]
+    assert said["robust_accuracy"]["value"] is None
+    assert said["robust_accuracy"]["count"] is None
+    assert said["robust_accuracy"]["at_least"] <= uninterrupted.robust_accuracy.count <= said["robust_accuracy"]["at_most"]
+    assert 0 < said["status"]["pending"] < 60
+    partial = open_run(folder)
+    broken = {row.row: row for row in partial.rows if row.status == "broken"}
+    assert broken == {row.row: row for row in uninterrupted.rows if row.row in broken}
+    assert broken
+    assert partial.reading.manifest.state == "interrupted"
+    processes.start("report", str(folder))
+    assert processes.ended() == 3
+    assert "undecided" in processes.out
+    processes.start("verify", str(folder))
+    assert processes.ended() == 0
+    processes.start("run", "--resume", str(folder), "--quiet")
+    assert processes.ended() == 0
+    assert_same_end(folder, uninterrupted)
+
+
+def test_second_interrupt_kills_and_loses_no_more_than_a_kill(
+    tmp_path: Path, processes: Processes, slow: list[str], uninterrupted: Result
+) -> None:
+    (tmp_path / "slow.py").write_text(SLOW.replace("0.006", "0.006 if len(x) < 16 else 0.15"), "utf-8")
+    child = processes.start("run", *slow, "--out", str(tmp_path / "run"))
+    wait_for_attempts(tmp_path / "run", 1)
+    os.kill(child, signal.SIGINT)
+    time.sleep(0.05)
+    os.kill(child, signal.SIGINT)
+    assert processes.ended() == 130
+    (tmp_path / "slow.py").write_text(SLOW.replace("0.006", "0"), "utf-8")
+    processes.start("run", "--resume", str(tmp_path / "run"), "--quiet")
+    assert processes.ended() == 0
+    assert_same_end(tmp_path / "run", uninterrupted)
+
+
+def test_resume_by_the_command_with_another_model(
+    tmp_path: Path, processes: Processes, slow: list[str]
+) -> None:
+    """The file that the spec names has changed since."""
+    (tmp_path / "slow.py").write_text(SLOW, "utf-8")
+    child = processes.start("run", *slow, "--out", str(tmp_path / "run"), "--quiet")
+    wait_for_attempts(tmp_path / "run", 1)
+    os.kill(child, signal.SIGKILL)
+    processes.ended()
+    (tmp_path / "slow.py").write_text(SLOW.replace("small_net.load()", "small_net.other()"), "utf-8")
+    processes.start("run", "--resume", str(tmp_path / "run"))
+    assert processes.ended() == 2
+    assert "model fingerprint of run" in processes.err
+    assert processes.out == ""
+
+
+@pytest.mark.parametrize("options", [["--seed", "1"], ["--out", "elsewhere"], ["spec.toml"]])
+def test_resume_takes_no_options(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    assert main(["run", *options, "--resume", str(tmp_path)]) == 2
+    assert "the folder alone" in capsys.readouterr().err
+
+
+def test_rows_are_written_down_before_the_first_attack(tmp_path: Path) -> None:
+    run = begin(small_subject(), tmp_path / "run")
+    rows: list[RowRecord] = run.ledger.rows()
+    assert [row.status for row in rows] == ["pending"] * 60
+    assert open_run(tmp_path / "run").robust_accuracy.bounds == (0.0, 1.0)
+    run.close("interrupted")
