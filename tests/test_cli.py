@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tomli_w import dumps
+
 from brinell import __version__, zoo
 from brinell.attacks.catalogue import ATTACKS
 from brinell.cli import main
 from brinell.suites.suite import load_suite, suite_names
 from small_runs import NET, ROWS, quiet_environment, small_options, small_run, suite_file
-from tomli_w import dumps
 
 ESCAPE = "\x1b"
 COMMANDS = ("run", "plan", "verify", "report", "models", "suites", "attacks")
@@ -26,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_run(tmp_path_factory.mktemp("run"))
 
 
-@pytest.fixture()
+@pytest.fixture
 def brinell(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """The command in this process: exit code, stdout, stderr."""
 
@@ -153,6 +154,7 @@ def test_run(brinell: Call, tmp_path: Path) -> None:
     for words in ("clean accuracy", "robust accuracy", "attack success rate", "perturbation size", "54/60 = 90.0 %"):
         assert words in out
     assert f"brinell verify {folder}" in err
+    assert len(err.splitlines()) == 1  # and no progress where nobody watches
     assert "record is in" not in out
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == {
         *("manifest.json", "result.json", "spec.toml", "ledger.sqlite", "rows.parquet", "attempts.parquet"),
@@ -255,7 +257,7 @@ def test_report_from_the_folder_alone(brinell: Call, run: Path, format: str) -> 
     ("arguments", "words"),
     [
         (["--eps", "eight"], ["eps", "'eight'", "8/255"]),
-        (["--eps", "-0.1"], ["eps", "not negative"]),
+        (["--eps", "-0.1"], ["eps", "-0.1"]),
         (["--norm", "l3"], ["norm", "'l3'", "linf or l2 or l1"]),
         (["--low", "1", "--high", "0"], ["bounds", "low 1.0, high 0.0"]),
         (["--rows", "0:100"], ["rows '0:100'", "60 rows"]),

@@ -80,6 +80,11 @@ def threat_in(norm: Norm) -> Threat:
     return Threat(norm, EPS[norm])
 
 
+def path_of(module: nn.Module, attack: Attack, norm: Norm, rows: tuple[Tensor, Tensor], *, seed: int = 0) -> Tensor:
+    """Every point that the attack asks about, of shape (query, row, *feature)."""
+    return torch.stack([query.points for query, _ in by_hand(module, threat_in(norm), attack, rows, seed=seed)])
+
+
 def told(run: Trial) -> dict[int, tuple[object, ...]]:
     """All that was said of each row, with the points, in a form that compares exactly."""
     points = {row: tuple(claim.point.flatten().tolist()) for row, claim in run.claims.items()}
@@ -121,7 +126,7 @@ def test_every_point_lies_in_the_threat_set(attack, norm, dtype):
 @every_attack
 def test_it_beats_the_point_that_it_starts_from(attack, norm):
     """On a model of two classes each row's margin falls below that of the clean input and of the first point asked
-    about, and the set is used: at least half of what the best point of all would gain is gained."""
+    about, and at least half of what the best point of the set would gain is gained, or the row is misclassified."""
     model = duel(2, FEATURES, seed=3)
     x, y = data(model, 12)
     threat = threat_in(norm)
@@ -138,8 +143,9 @@ def test_it_beats_the_point_that_it_starts_from(attack, norm):
     margins = torch.stack(
         [margin_of(answer.logits, y) for _, answer in by_hand(model, threat, attack.fit(2), (inner, y))]
     )
-    gained = margin_of(model(inner), y) - margins.amin(dim=0)
-    assert (gained >= 0.5 * EPS[norm] * dual).all()
+    least = margins.amin(dim=0)
+    gained = margin_of(model(inner), y) - least
+    assert ((gained >= 0.5 * EPS[norm] * dual) | (least <= 0)).all()
 
 
 @every_attack
@@ -192,8 +198,8 @@ def test_it_repeats_with_its_seed_and_not_with_another(attack, norm):
     # Linf attacks may end in the same corner from different starts, but not everywhere
     assert (told(first) == told(other)) == (attack.name in NOT_RANDOM)
     if attack.name not in NOT_RANDOM:
-        start, elsewhere = (by_hand(module, threat_in(norm), attack.fit(4), rows, seed=seed)[0][0] for seed in (5, 6))
-        assert (start.points != elsewhere.points).flatten(1).any(dim=1).all()
+        path, other_path = (path_of(module, attack.fit(4), norm, rows, seed=seed) for seed in (5, 6))
+        assert (path != other_path).flatten(2).any(dim=2).any(dim=0).all()
 
 
 @every_attack
@@ -204,13 +210,10 @@ def test_restarts_and_rows_get_random_numbers_of_their_own(attack, norm):
     module, _ = unbreakable(4)
     x = torch.full((16, 2, FEATURES // 2), 0.5, dtype=torch.float64)
     y = torch.zeros(16, dtype=torch.int64)
-    run = trial(module, threat_in(norm), attack.fit(4), (x, y))
-    starts = [query.points for query, _ in by_hand(module, threat_in(norm), attack.fit(4), (x, y))]
-    assert len({tuple(point.flatten().tolist()) for point in starts[0]}) == 16
-    assert len(run.attempted) == 16 * attack.fit(4).attempts()
-    per_attempt = len(starts) // attack.fit(4).attempts()
-    first_points = {tuple(starts[i][0].flatten().tolist()) for i in range(0, len(starts), per_attempt)}
-    assert len(first_points) == attack.fit(4).attempts()
+    path = path_of(module, attack.fit(4), norm, (x, y)).flatten(2)
+    assert len(path.transpose(0, 1).flatten(1).unique(dim=0)) == 16
+    of_attempts = path[:, 0].reshape(attack.fit(4).attempts(), -1)
+    assert len(of_attempts.unique(dim=0)) == len(of_attempts)
 
 
 @every_attack

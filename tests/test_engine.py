@@ -365,7 +365,7 @@ class Starts:
 
 
 def test_random_numbers_are_keyed_by_seed_attack_attempt_and_row():
-    """12 points of 4 rows in 3 attempts: all differ, and come back with the same seed and attack, whatever the order."""
+    """12 points of 4 rows in 3 attempts: all differ, and come back with the same seed and attack in any order."""
 
     def points(*, seed: int = 0, setting: int = 0, order: list[int] | None = None) -> list[tuple[float, ...]]:
         seen: list[tuple[float, ...]] = []

@@ -4,14 +4,16 @@ import gc
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import brinell
 import numpy as np
 import pytest
-import small_net
 import torch
+
+import brinell
+import small_net
 from brinell import Threat, zoo
 from brinell.errors import BadInput
 from brinell.evaluation import Result, evaluate, open_run
@@ -139,11 +141,11 @@ def test_other_norms(tmp_path: Path, norm: str) -> None:
             assert row.input_size == pytest.approx(np.linalg.norm(ZOO_X[row.row].ravel().astype(float), order))
 
 
-@pytest.mark.parametrize("size", [1, 7, 24])
+@pytest.mark.parametrize("size", [1, 7, 16])
 def test_batch_size_does_not_matter(tmp_path: Path, small: Result, size: int) -> None:
     """Nor does the ragged last batch (armory#300: accuracy above 100 %)."""
-    result = small_result(tmp_path / "run", rows="0:24", batch_size=size)
-    assert fates(result.rows) == fates(small.rows)[:24]  # those were in a batch of 60
+    result = small_result(tmp_path / "run", rows="0:16", batch_size=size)
+    assert fates(result.rows) == fates(small.rows)[:16]  # those were in a batch of 60
     assert result.reading.manifest.batch_size == size
 
 
@@ -246,7 +248,9 @@ class Sickly(torch.nn.Module):
         return torch.where(fine[:, None], self.inner(x), torch.nan)
 
 
-@pytest.mark.parametrize(("raises", "reason"), [(True, "model raised ValueError: cannot look at this"), (False, "non-finite logits")])
+@pytest.mark.parametrize(
+    ("raises", "reason"), [(True, "model raised ValueError: cannot look at this"), (False, "non-finite logits")]
+)
 def test_row_that_cannot_be_judged_is_in_error(tmp_path: Path, raises: bool, reason: str) -> None:
     """foolbox#670: a model that is NaN on perturbed rows was broken on all but those of class 0. It is robust on none.
 
@@ -349,7 +353,7 @@ def test_observer_sees_how_far_it_has_got(tmp_path: Path) -> None:
     assert last.fallen == result.figures.status["broken"] + result.figures.unconfirmed
     assert last.standing == result.figures.status["standing"]
     assert sum(last.spent) == result.figures.passes.attack_forwards + result.figures.passes.attack_backwards
-    for before, after in zip(moments, moments[1:], strict=False):
+    for before, after in pairwise(moments):
         assert after.standing <= before.standing
         assert sum(after.spent) >= sum(before.spent)
     assert all(sum(moment.forecast) >= sum(moment.spent) for moment in moments)

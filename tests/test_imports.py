@@ -6,8 +6,9 @@ from fnmatch import fnmatchcase
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import brinell
 import pytest
+
+import brinell
 
 SOURCE = Path(brinell.__file__).parent
 ARCHITECTURE = SOURCE.parents[1] / "ARCHITECTURE.md"
@@ -26,7 +27,7 @@ def table() -> dict[str, set[str]]:
     for line in lines[start + 2 :]:
         if not line.startswith("|"):
             break
-        module, allowed, *_ = (cell.strip().replace("`", "") for cell in line.strip("| \n").split("|") + [""])
+        module, allowed, *_ = (cell.strip().replace("`", "") for cell in [*line.strip("| \n").split("|"), ""])
         assert module not in rooms, f"{module} stands twice in the table"
         rooms[module] = {name.strip() for name in allowed.split(",")} - {"", "-", "—"}
     return rooms

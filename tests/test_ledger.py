@@ -34,7 +34,10 @@ def row_of(ledger: Ledger, row: int) -> RowRecord:
 def test_round_trip(ledger: Ledger, tmp_path: Path) -> None:
     """Every field comes back as it was, None included, after the file was closed and opened again."""
     rows = [row_record(3, "broken", place=0, clean_margin=0.1 + 0.2), row_record(1, "error", place=1, input_size=None)]
-    attempts = [attempt_record(3, "fell", best_margin=-1e-300), attempt_record(1, "error", best_margin=None, reason="ß\n'")]
+    attempts = [
+        attempt_record(3, "fell", best_margin=-1e-300),
+        attempt_record(1, "error", best_margin=None, reason="ß\n'"),
+    ]
     with ledger.transaction():
         ledger.add(rows)
         ledger.add(attempts)
@@ -119,7 +122,9 @@ def test_refused_witness_leaves_the_row_standing_and_is_counted(ledger: Ledger) 
         ledger.refuse_witness(0)
     record = row_of(ledger, 0)
     assert record.unconfirmed == 1
-    assert {record.stage, record.attempt, record.prediction, record.margin, record.distance, record.witness_digest} == {None}
+    assert {record.stage, record.attempt, record.prediction, record.margin, record.distance, record.witness_digest} == {
+        None
+    }
     assert [attempt.outcome for attempt in ledger.attempts()] == ["unconfirmed"]
     assert ledger.claimed() == []
     assert ledger.to_attempt() == [0]  # the attacks to come get it again

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import small_net
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import small_net
 from brinell import Threat, zoo
 from brinell.attacks.fgsm import FGSM
 from brinell.errors import BadInput, BrinellError, ModelFailed
@@ -17,8 +20,6 @@ from brinell.evaluation import Result, evaluate
 from brinell.suites.suite import load_suite, suite_names
 from models_with_known_radius import random_linear
 from small_runs import SMALL, THREAT, fates, small_result
-from torch import Tensor, nn
-from torch.nn import functional as F
 from trials import trial
 
 X, Y = small_net.rows()
@@ -484,7 +485,7 @@ def state(model: nn.Module) -> dict[str, Any]:
         "wants": {name: parameter.requires_grad for name, parameter in model.named_parameters()},
         "grads": {name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()},
         "torch": torch.get_rng_state(),
-        "numpy": np.random.get_state()[1],  # noqa: NPY002 # the global generator is what is watched
+        "numpy": np.random.get_state()[1],  # the global generator is what is watched
     }
 
 
@@ -532,7 +533,9 @@ def test_buffers_that_change_are_noted(tmp_path: Path) -> None:
     assert "changes its own buffers" in notes(small_result(tmp_path / "run", model=Stateful().eval()))
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, lambda: torch.autocast("cpu", torch.bfloat16)], ids=["no_grad", "autocast"])
+@pytest.mark.parametrize(
+    "mode", [torch.no_grad, lambda: torch.autocast("cpu", torch.bfloat16)], ids=["no_grad", "autocast"]
+)
 def test_surroundings_do_not_matter(tmp_path: Path, bare: Result, mode: Any) -> None:
     torch.manual_seed(1)
     with mode():

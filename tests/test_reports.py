@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import small_net
 from brinell import Threat
 from brinell.evaluation import Result
@@ -144,7 +145,13 @@ def test_status_line_is_a_sum() -> None:
 def test_cost_line_names_every_pass(result: Result) -> None:
     passes = result.figures.passes
     line = cost_line(result.figures)
-    for count in (passes.forwards, passes.backwards, passes.attack_forwards, passes.clean_forwards, passes.referee_forwards):
+    for count in (
+        passes.forwards,
+        passes.backwards,
+        passes.attack_forwards,
+        passes.clean_forwards,
+        passes.referee_forwards,
+    ):
         assert f"{count:,}" in line
 
 

@@ -4,11 +4,10 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import Tensor, nn
+
 import small_net
 from brinell import Threat
 from brinell.cli import main
 from brinell.errors import BadInput
 from brinell.evaluation import Result, open_run, resume
-from brinell.ledger import LEDGER
 from brinell.opening import begin
 from brinell.opening import resume as reopened
 from brinell.records import RowRecord
@@ -30,8 +30,17 @@ from brinell.result import conclude
 from brinell.run import Run
 from brinell.suites.suite import load_suite
 from brinell.verify import verify_files
-from small_runs import NET, abandon, fates, quiet_environment, small_options, small_result, small_run, small_subject, suite_file
-from torch import Tensor, nn
+from small_runs import (
+    NET,
+    abandon,
+    fates,
+    quiet_environment,
+    small_options,
+    small_result,
+    small_run,
+    small_subject,
+    suite_file,
+)
 
 KILLS = 10
 
@@ -296,7 +305,7 @@ def test_exception_in_the_middle_seals_the_folder(tmp_path: Path) -> None:
 # Only with what it was begun with
 
 
-@pytest.fixture()
+@pytest.fixture
 def cut(tmp_path: Path) -> Path:
     with pytest.raises(KeyboardInterrupt):
         small_result(tmp_path / "run", suite="fgsm", observer=stopped_by(0))
@@ -364,7 +373,9 @@ def test_resume_of_what_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "no manifest.json" in capsys.readouterr().err
 
 
-def test_resume_of_a_run_made_in_python_is_refused_by_the_command(cut: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_of_a_run_made_in_python_is_refused_by_the_command(
+    cut: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "--resume", str(cut)]) == 2
     assert "objects in Python" in capsys.readouterr().err
 
@@ -407,6 +418,7 @@ def test_run_killed_before_it_was_sealed_is_sealed_by_resume(
     monkeypatch.undo()
     folder = tmp_path / "run"
     assert not (folder / "result.json").exists()
+    assert [finding for finding in verify_files(folder) if finding.holds is False] == []  # nobody has changed anything
     if how == "python":
         x, y = small_net.rows()
         resume(folder, small_net.load(), x, y)
@@ -418,114 +430,127 @@ def test_run_killed_before_it_was_sealed_is_sealed_by_resume(
 # Stopped by Ctrl-C
 
 
-SLOW = f"""
+HELD = f"""
 import sys, time
+from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import small_net
 from torch import nn
 
-class Slow(nn.Module):
+class Held(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = small_net.load()
+        self.calls = 0
 
     def forward(self, x):
-        time.sleep(0.006)
+        self.calls += 1
+        if self.calls == 45:  # in the middle of the first attack
+            Path(__file__).with_name("held").touch()
+            while not Path(__file__).with_name("go").exists():
+                time.sleep(0.002)
         return self.inner(x)
 
 def load():
-    return Slow().eval()
+    return Held().eval()
 """
 
 
-def attempts_in(folder: Path) -> int:
-    """Read from beside, while the process writes."""
-    try:
-        ledger = sqlite3.connect(f"file:{folder / LEDGER}?mode=ro", uri=True)
-        try:
-            return int(ledger.execute("SELECT count(*) FROM attempts").fetchone()[0])
-        finally:
-            ledger.close()
-    except sqlite3.Error:
-        return 0
+class HeldRun:
+    """A run that stops in the middle of a batch until it is told to go on."""
 
+    def __init__(self, folder: Path, processes: Processes, *options: str) -> None:
+        self.folder = folder
+        self.processes = processes
+        (folder / "held.py").write_text(HELD, "utf-8")
+        arguments = small_options(suite_file(folder))
+        arguments[arguments.index(NET)] = f"{folder / 'held.py'}:load"
+        # too long for a line of most terminals
+        self.run = folder / ("a-long-name-for-a-folder-that-a-message-broken-into-lines-would-break-" * 2)
+        self.child = processes.start("run", *arguments, "--out", str(self.run), *options)
+        self.wait_until(lambda: (folder / "held").exists())
 
-def wait_for_attempts(folder: Path, count: int) -> None:
-    for _ in range(1000):
-        if attempts_in(folder) >= count:
-            return
-        time.sleep(0.01)
-    raise AssertionError("no attempt has been recorded")
+    def wait_until(self, so: Callable[[], bool]) -> None:
+        for _ in range(5000):
+            if so():
+                return
+            time.sleep(0.005)
+        raise AssertionError(self.processes.err)
 
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.child, number)
 
-@pytest.fixture()
-def slow(tmp_path: Path) -> list[str]:
-    (tmp_path / "slow.py").write_text(SLOW, "utf-8")
-    options = small_options(suite_file(tmp_path))
-    options[options.index(NET)] = f"{tmp_path / 'slow.py'}:load"
-    return options
+    def let_go(self) -> None:
+        (self.folder / "go").touch()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupt(
-    tmp_path: Path, processes: Processes, slow: list[str], uninterrupted: Result, number: signal.Signals
-) -> None:
+def test_interrupt(tmp_path: Path, processes: Processes, uninterrupted: Result, number: signal.Signals) -> None:
     """Exit code 3, how to go on, and what has been found is in the ledger."""
-    folder = tmp_path / ("a-rather-long-name-for-a-folder-that-a-message-broken-into-lines-would-break-" * 2)
-    child = processes.start("run", *slow, "--out", str(folder), "--json")
-    wait_for_attempts(folder, 5)
-    os.kill(child, number)
+    held = HeldRun(tmp_path, processes, "--json")
+    held.signal(number)
+    held.wait_until(lambda: "Stopping after this batch" in processes.err)
+    held.let_go()
     assert processes.ended() == 3
-    assert "Stopping after this batch" in processes.err
-    assert f"brinell run --resume {folder}" in processes.err
+    assert f"brinell run --resume {held.run}" in processes.err
     said = json.loads(processes.out)
+    figure = said["robust_accuracy"]
     assert not said["complete"]
-    assert said["robust_accuracy"]["value"] is None
-    assert said["robust_accuracy"]["count"] is None
-    assert said["robust_accuracy"]["at_least"] <= uninterrupted.robust_accuracy.count <= said["robust_accuracy"]["at_most"]
+    assert figure["value"] is figure["count"] is figure["interval"] is None
+    assert figure["at_least"] <= uninterrupted.robust_accuracy.count <= figure["at_most"]
     assert 0 < said["status"]["pending"] < 60
-    partial = open_run(folder)
-    broken = {row.row: row for row in partial.rows if row.status == "broken"}
-    assert broken == {row.row: row for row in uninterrupted.rows if row.row in broken}
+    partial = open_run(held.run)
+    broken = [fate for fate in fates(partial.rows) if fate[1] == "broken"]
     assert broken
+    assert set(broken) <= set(fates(uninterrupted.rows))
     assert partial.reading.manifest.state == "interrupted"
-    processes.start("report", str(folder))
+    processes.start("report", str(held.run))
     assert processes.ended() == 3
     assert "undecided" in processes.out
-    processes.start("verify", str(folder))
+    processes.start("verify", str(held.run))
     assert processes.ended() == 0
-    processes.start("run", "--resume", str(folder), "--quiet")
+    processes.start("run", "--resume", str(held.run), "--quiet")
     assert processes.ended() == 0
-    assert_same_end(folder, uninterrupted)
+    assert_same_end(held.run, uninterrupted)
 
 
 def test_second_interrupt_kills_and_loses_no_more_than_a_kill(
-    tmp_path: Path, processes: Processes, slow: list[str], uninterrupted: Result
+    tmp_path: Path, processes: Processes, uninterrupted: Result
 ) -> None:
-    (tmp_path / "slow.py").write_text(SLOW.replace("0.006", "0.006 if len(x) < 16 else 0.15"), "utf-8")
-    child = processes.start("run", *slow, "--out", str(tmp_path / "run"))
-    wait_for_attempts(tmp_path / "run", 1)
-    os.kill(child, signal.SIGINT)
-    time.sleep(0.05)
-    os.kill(child, signal.SIGINT)
+    held = HeldRun(tmp_path, processes)
+    held.signal(signal.SIGINT)
+    held.wait_until(lambda: "Stopping after this batch" in processes.err)
+    held.signal(signal.SIGINT)
     assert processes.ended() == 130
-    (tmp_path / "slow.py").write_text(SLOW.replace("0.006", "0"), "utf-8")
-    processes.start("run", "--resume", str(tmp_path / "run"), "--quiet")
+    held.let_go()
+    processes.start("run", "--resume", str(held.run), "--quiet")
     assert processes.ended() == 0
-    assert_same_end(tmp_path / "run", uninterrupted)
+    assert_same_end(held.run, uninterrupted)
 
 
-def test_resume_by_the_command_with_another_model(
-    tmp_path: Path, processes: Processes, slow: list[str]
-) -> None:
+def test_kill_leaves_what_was_found(tmp_path: Path, processes: Processes, uninterrupted: Result) -> None:
+    """A reader sees it, and it verifies as far as it goes; before that, while the run goes on, too."""
+    held = HeldRun(tmp_path, processes)
+    under_way = fates(open_run(held.run).rows)
+    held.signal(signal.SIGKILL)
+    assert processes.ended() == -signal.SIGKILL
+    killed = open_run(held.run)
+    assert fates(killed.rows) == under_way
+    assert killed.figures.status["pending"] == 54  # what fell has not been confirmed yet
+    found = [row for row in killed.rows if row.stage is not None]
+    fallen = {row.row for row in uninterrupted.rows if row.status == "broken"}
+    assert found
+    assert {row.row for row in found} <= fallen
+    assert [finding for finding in verify_files(held.run) if finding.holds is False] == []
+
+
+def test_resume_by_the_command_with_another_model(tmp_path: Path, processes: Processes) -> None:
     """The file that the spec names has changed since."""
-    (tmp_path / "slow.py").write_text(SLOW, "utf-8")
-    child = processes.start("run", *slow, "--out", str(tmp_path / "run"), "--quiet")
-    wait_for_attempts(tmp_path / "run", 1)
-    os.kill(child, signal.SIGKILL)
+    held = HeldRun(tmp_path, processes, "--quiet")
+    held.signal(signal.SIGKILL)
     processes.ended()
-    (tmp_path / "slow.py").write_text(SLOW.replace("small_net.load()", "small_net.other()"), "utf-8")
-    processes.start("run", "--resume", str(tmp_path / "run"))
+    (tmp_path / "held.py").write_text(HELD.replace("small_net.load()", "small_net.other()"), "utf-8")
+    processes.start("run", "--resume", str(held.run))
     assert processes.ended() == 2
     assert "model fingerprint of run" in processes.err
     assert processes.out == ""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from brinell.errors import BadInput
 from brinell.rows import load_rows, rows_of
 

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tomli_w import dumps
+
 from brinell.errors import BadInput
 from brinell.spec import Spec, read_spec, spec_beside, spec_from, written
 from brinell.suites.suite import load_suite, suite_names
 from brinell.zoo import card
 from small_runs import TABLE
-from tomli_w import dumps
 
 FULL: dict[str, Any] = {
     "model": {"source": "net.py:load", "outputs": "probabilities", "device": "cpu"},
@@ -170,7 +171,11 @@ def test_spec_of_a_run_with_model_and_data_moved() -> None:
     recorded = Spec.model_validate(FULL)
     assert spec_beside(recorded, "run", model=None, data=None) == recorded
     moved = spec_beside(recorded, "run", model="elsewhere.py:load", data=None)
-    assert (moved.model.source, moved.model.outputs, moved.data) == ("elsewhere.py:load", "probabilities", recorded.data)
+    assert (moved.model.source, moved.model.outputs, moved.data) == (
+        "elsewhere.py:load",
+        "probabilities",
+        recorded.data,
+    )
     with pytest.raises(BadInput, match="in Python"):
         spec_beside(None, "run", model=None, data=None)
 

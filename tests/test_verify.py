@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+
 import small_net
 from brinell.cli import main
 from brinell.evaluation import open_run
 from brinell.ledger import LEDGER, Ledger
 from brinell.manifest import read_manifest, write_manifest
-from brinell.records import RowRecord
 from brinell.opening import begin
+from brinell.records import RowRecord
 from brinell.result import conclude
 from brinell.rows import row_digest
 from brinell.suites.suite import suite_from
@@ -41,13 +42,13 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_run(tmp_path_factory.mktemp("honest"))
 
 
-@pytest.fixture()
+@pytest.fixture
 def run(tmp_path: Path, honest: Path) -> Path:
     """A copy to tamper with."""
     return Path(shutil.copytree(honest, tmp_path / "run"))
 
 
-@pytest.fixture()
+@pytest.fixture
 def verified(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, dict[str, Any]]]:
     """Runs ``brinell verify --json``: its exit code, and each finding by its check, the worst where there are two."""
 
@@ -343,7 +344,9 @@ def copy_attempts(run: Path, row: RowRecord) -> None:
 
 def test_misclassified_row_said_to_stand(run: Path, verified: Verify) -> None:
     row = rows_by_status(run, "misclassified")[0]
-    edit(run, "UPDATE rows SET clean_margin = 1.0, clean_prediction = label, status = 'standing' WHERE row = ?", row.row)
+    edit(
+        run, "UPDATE rows SET clean_margin = 1.0, clean_prediction = label, status = 'standing' WHERE row = ?", row.row
+    )
     copy_attempts(run, row)
     reseal(run)
     code, findings = verified(run)
@@ -370,9 +373,7 @@ def test_clean_input_moved_to_the_witness(run: Path, verified: Verify, how: list
     row = rows_by_status(run, "broken")[0]
     moved = np.load(run / "witnesses.npy")[row.place]
     overwrite(run / "originals.npy", row.place, moved)
-    edit(
-        run, "UPDATE rows SET digest = ?, distance = 0.0 WHERE row = ?", row_digest(moved, row.label), row.row
-    )
+    edit(run, "UPDATE rows SET digest = ?, distance = 0.0 WHERE row = ?", row_digest(moved, row.label), row.row)
     reseal(run)
     assert verified(run, *how)[0] == 4
 

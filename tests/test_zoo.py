@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from brinell import zoo
 from brinell.attacks.pgd import PGD
 from brinell.errors import BadInput

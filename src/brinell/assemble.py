@@ -28,8 +28,8 @@ def subject_from(spec: Spec) -> Subject:
         If a part of it cannot be had.
     """
     threat = Threat(
-        spec.threat.norm,  # type: ignore[arg-type]  # Threat reads and checks the name
-        spec.threat.eps,  # type: ignore[arg-type]  # and the text
+        spec.threat.norm,
+        spec.threat.eps,
         low=spec.threat.low,
         high=spec.threat.high,
     )

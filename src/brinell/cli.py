@@ -139,9 +139,9 @@ def run(
         reading = _carried_out(_begun(subject, folder), errors, quiet=quiet or json)
     (as_json if json else as_text)(reading)
     if not reading.figures.complete:
-        errors.print(f"The run is incomplete. Go on with: [bold]brinell run --resume {folder}[/]")
+        errors.print(f"The run is incomplete. Go on with: brinell run --resume {folder}", soft_wrap=True)
         return EXIT_INCOMPLETE
-    errors.print(f"The record is in {folder}. Check it with: [bold]brinell verify {folder}[/]", soft_wrap=True)
+    errors.print(f"The record is in {folder}. Check it with: brinell verify {folder}", soft_wrap=True)
     return EXIT_DONE
 
 
@@ -284,7 +284,11 @@ def attacks() -> int:
 
 def consoles(*, quiet: bool = False) -> tuple[Console, Console]:
     """Where results go, and where messages go."""
-    return Console(highlight=False), Console(stderr=True, highlight=False, quiet=quiet)
+    # names of files and models are shown as they are, whatever brackets they hold
+    return (
+        Console(highlight=False, markup=False),
+        Console(highlight=False, markup=False, stderr=True, quiet=quiet),
+    )
 
 
 def _list(header: tuple[str, ...], lines: list[tuple[str, ...]]) -> None:
@@ -293,7 +297,7 @@ def _list(header: tuple[str, ...], lines: list[tuple[str, ...]]) -> None:
     console, _ = consoles()
     for number, line in enumerate((header, *lines)):
         text = "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-        console.print(text, style="dim" if number == 0 else None, markup=False, soft_wrap=True)
+        console.print(text, style="dim" if number == 0 else None, soft_wrap=True)
 
 
 def _spec(path: Path | None, options: Options) -> "Spec":
@@ -322,12 +326,13 @@ def _begun(subject: "Subject", folder: Path) -> "Run":
 
 def _gone_on_with(folder: Path, errors: Console, *, quiet: bool) -> "Reading":
     """A run that was cut off, carried on; a run that had ended, as it is."""
+    from brinell.evaluation import ended
     from brinell.opening import resume
     from brinell.result import read_run
 
     before = read_run(folder)
     if before.manifest.state == "complete":
-        return before
+        return ended(before)
     return _carried_out(resume(_subject(_recorded_spec(folder, None, None)), folder), errors, quiet=quiet)
 
 
@@ -382,13 +387,14 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
     except CycloptsError as error:
-        errors.print(f"[bold red]bad input[/]  {error}", soft_wrap=True)
+        errors.print("bad input", style="bold red", end="  ")
+        errors.print(str(error), soft_wrap=True)
         return EXIT_BAD_INPUT
     except BrinellError as error:
-        errors.print(f"[bold red]{error.subject}[/]", soft_wrap=True)
+        errors.print(error.subject, style="bold red", soft_wrap=True)
         for label, text in (("got", error.got), ("expected", error.expected), ("remedy", error.remedy)):
-            errors.print(f"  [dim]{label:<9}[/]", end="")
-            errors.print(text, markup=False, soft_wrap=True)
+            errors.print(f"  {label:<9}", style="dim", end="")
+            errors.print(text, soft_wrap=True)
         return error.exit_code
     return outcome if isinstance(outcome, int) else EXIT_DONE
 

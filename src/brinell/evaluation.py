@@ -25,7 +25,7 @@ from brinell.result import Reading, conclude, read_run
 from brinell.rows import Layout, Rows, rows_of
 from brinell.run import Run
 from brinell.subject import Subject
-from brinell.suites.suite import DEFAULT, Suite, load_suite, suite_from
+from brinell.suites.suite import DEFAULT, Suite, load_suite, suite_of
 from brinell.tally import Observer, ignore
 from brinell.threat import Threat
 
@@ -196,20 +196,25 @@ def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observ
     before = read_run(Path(folder))
     manifest = before.manifest
     if manifest.state == "complete":
-        return Result(before)
+        return Result(ended(before))
     subject = subject_of(
         model,
         x,
         y,
         threat=threat_of(manifest),
-        suite=suite_from({key: manifest.suite[key] for key in ("name", "version", "summary", "attacks")}, str(folder)),
+        suite=suite_of(manifest.suite),
         seed=manifest.seed,
         outputs=manifest.model["outputs"],
         rows=manifest.data["selection"],
-        layout="as-is",
+        layout=manifest.data["layout"],
         size=manifest.batch_size,
     )
     return Result(finish(resumed(subject, Path(folder)), observer))
+
+
+def ended(before: Reading) -> Reading:
+    """A run whose suite is through, as it is; sealed now if it was killed before it could be."""
+    return before if before.manifest.files else conclude(before.folder)
 
 
 def open_run(folder: str | Path) -> Result:

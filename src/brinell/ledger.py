@@ -34,8 +34,7 @@ class Ledger:
     def create(cls, path: Path) -> Self:
         """A new, empty ledger."""
         ledger = cls(path)
-        ledger._db.execute("PRAGMA journal_mode=WAL")
-        ledger._db.execute("PRAGMA synchronous=NORMAL")
+        ledger._write_ahead()
         for kind, (table, key) in _TABLES.items():
             parts = [
                 f"{name} {_SQL[t]}{'' if optional else ' NOT NULL'}" for name, (t, optional) in columns(kind).items()
@@ -62,6 +61,17 @@ class Ledger:
                 f"ledger {path}", got=str(error), expected="the ledger of a run", remedy="Name the run's folder."
             ) from None
         return ledger
+
+    @classmethod
+    def reopen(cls, path: Path) -> Self:
+        """The ledger of a run that is gone on with; else as ``open``."""
+        ledger = cls.open(path)
+        ledger._write_ahead()
+        return ledger
+
+    def _write_ahead(self) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
 
     def release(self) -> None:
         """Close the ledger as a reader, leaving its files as they are."""

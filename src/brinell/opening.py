@@ -94,7 +94,7 @@ def resume(subject: Subject, folder: Path) -> Run:
     for name in DERIVED:
         (folder / name).unlink(missing_ok=True)
     write_manifest(folder, manifest.model_copy(update={"state": "running", "ended": None, "files": {}}))
-    return _opened(folder, subject, manifest, suite, Ledger.open(folder / LEDGER), lock)
+    return _opened(folder, subject, manifest, suite, Ledger.reopen(folder / LEDGER), lock)
 
 
 def _locked(folder: Path) -> FileLock:
@@ -194,6 +194,7 @@ def _manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Path, no
         data={
             "source": rows.source,
             "selection": rows.selection,
+            "layout": rows.layout,
             "rows": len(rows),
             "total": rows.total,
             "shape": list(rows.x.shape[1:]),

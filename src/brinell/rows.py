@@ -4,6 +4,7 @@ A row keeps its index in the data set through every file and figure.
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -35,6 +36,8 @@ class Rows:
     """The rows' indices in the data set."""
     total: int
     """Rows in the data set before selection."""
+    layout: Layout = "as-is"
+    """How the axes were ordered before they were read."""
     notes: tuple[str, ...] = field(default=())
     """What had to be converted, a sentence each."""
 
@@ -47,10 +50,15 @@ class Rows:
 
     def digest(self) -> str:
         """SHA-256 of all rows with their indices."""
-        whole = hashlib.sha256()
-        for row, digest in zip(self.index, self.digests(), strict=True):
-            whole.update(f"{row} {digest}\n".encode())
-        return whole.hexdigest()
+        return rows_digest(zip(self.index.tolist(), self.digests(), strict=True))
+
+
+def rows_digest(rows: Iterable[tuple[int, str]]) -> str:
+    """SHA-256 of the indices and digests of some rows, in order."""
+    whole = hashlib.sha256()
+    for row, digest in rows:
+        whole.update(f"{row} {digest}\n".encode())
+    return whole.hexdigest()
 
 
 def row_digest(x: NDArray[Any], y: int) -> str:
@@ -122,7 +130,8 @@ def rows_of(
     if layout == "channels-last":
         inputs = np.ascontiguousarray(np.moveaxis(inputs, -1, 1))
         notes.append("inputs turned from channels-last to channels-first")
-    return Rows(source, selection, inputs, labels, index, total=len(_as_array(y)), notes=tuple(notes))
+    total = len(_as_array(y))
+    return Rows(source, selection, inputs, labels, index, total=total, layout=layout, notes=tuple(notes))
 
 
 def _builtin(source: str) -> tuple[NDArray[Any], NDArray[Any]]:

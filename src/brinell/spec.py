@@ -68,7 +68,7 @@ class ThreatSpec(_Strict):
         try:
             return str(Eps(value))  # type: ignore[arg-type]  # whatever cannot be read is refused there
         except (BadInput, TypeError):
-            raise ValueError(f"{value!r} is not a radius; write it as 0.03 or 8/255") from None
+            raise ValueError(f"{value!r} is not a radius, finite and not negative; write it as 0.03 or 8/255") from None
 
 
 class Spec(_Strict):

@@ -27,39 +27,50 @@ RELATIVE_TOLERANCE = 1e-6
 _NORM_NAMES: dict[str, Norm] = {"inf": "linf", "∞": "linf", "l∞": "linf", "2": "l2", "1": "l1"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Threat:
-    """A ball of radius ``eps`` around each clean input, cut by the box ``[low, high]``.
-
-    Raises
-    ------
-    BadInput
-        If the norm is unknown, ``eps`` cannot be read, or the box is empty or not finite.
-    """
+    """A ball of radius ``eps`` around each clean input, cut by the box ``[low, high]``."""
 
     norm: Norm
-    """``linf``, ``l2`` or ``l1``; also ``Linf``, ``inf``, ``2`` …, which are read as these."""
-    eps: float
-    """Radius in input units; ``"8/255"`` is taken and remembered as written."""
-    low: float = 0.0
+    """``linf``, ``l2`` or ``l1``."""
+    eps: Eps
+    """Radius in input units, a float that remembers how it was written."""
+    low: float
     """Lower bound of every input value, in input units."""
-    high: float = 1.0
+    high: float
     """Upper bound of every input value, in input units."""
-    goal: Literal["untargeted"] = "untargeted"
+    goal: Literal["untargeted"]
     """A row is broken by any class but its own."""
-    access: Literal["white-box"] = "white-box"
+    access: Literal["white-box"]
     """What the attacker may ask of the model: here scores and gradients."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", _norm_of(self.norm))
-        object.__setattr__(self, "eps", Eps(self.eps))
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+    def __init__(
+        self,
+        norm: str,
+        eps: float | str,
+        low: float = 0.0,
+        high: float = 1.0,
+        goal: Literal["untargeted"] = "untargeted",
+        access: Literal["white-box"] = "white-box",
+    ) -> None:
+        """``norm`` may be written ``linf``, ``Linf``, ``inf``, ``2`` …; ``eps`` as a number or as ``8/255``.
+
+        Raises
+        ------
+        BadInput
+            If the norm is unknown, ``eps`` cannot be read, or the box is empty or not finite.
+        """
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise BadInput(
                 "bounds of the input space",
-                got=f"low {self.low}, high {self.high}",
+                got=f"low {low}, high {high}",
                 expected="two finite numbers, low below high",
                 remedy="Give the range in which inputs are valid, for example 0 and 1.",
             )
+        for field, value in (("norm", _norm_of(norm)), ("eps", Eps(eps)), ("low", low), ("high", high)):
+            object.__setattr__(self, field, value)
+        object.__setattr__(self, "goal", goal)
+        object.__setattr__(self, "access", access)
 
     @property
     def eps_text(self) -> str:

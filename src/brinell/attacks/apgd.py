@@ -15,7 +15,6 @@ Cost        a restart (for a targeted loss: a restart on a target) takes steps +
 | w_j | checkpoints | iterations at which the step may halve |
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -96,9 +95,9 @@ class APGD:
 
 def _checkpoints(steps: int) -> frozenset[int]:
     """``w_j = ceil(p_j steps)`` with ``p_0 = 0``, ``p_1 = 0.22``, ``p_{j+1} = p_j + max(p_j - p_{j-1} - 0.03, 0.06)``."""
-    before, share = 0.0, 0.22
+    before, percent = 0, 22  # in whole per cent, so that no rounding moves a checkpoint
     found = set()
-    while share <= 1.0:
-        found.add(math.ceil(share * steps))
-        before, share = share, share + max(share - before - 0.03, 0.06)
+    while percent <= 100:
+        found.add(-(-percent * steps // 100))
+        before, percent = percent, percent + max(percent - before - 3, 6)
     return frozenset(found)

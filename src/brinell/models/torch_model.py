@@ -94,10 +94,10 @@ class TorchModel:
     def fingerprint(self) -> str:
         """SHA-256 over the names, shapes, precisions and values of all parameters and buffers, and the module's text."""
         digest = hashlib.sha256(repr(self.module).encode())
-        for name, tensor in sorted(self.module.state_dict().items()):
-            if isinstance(tensor, Tensor):
-                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-                digest.update(_bytes_of(tensor))
+        tensors = [*self.module.named_parameters(), *self.module.named_buffers()]
+        for name, tensor in sorted(tensors, key=lambda named: named[0]):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(_bytes_of(tensor))
         return digest.hexdigest()
 
 

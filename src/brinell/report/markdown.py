@@ -20,14 +20,14 @@ def markdown_report(reading: Reading) -> str:
         f"| attack success rate | {figures.attack_success_rate} |",
         f"| perturbation size | {figures.perturbation} |",
         "",
-        f"{status_line(figures)}.",
+        f"{_cell(status_line(figures))}.",
         "",
         "| attack | given | broke first | left | errors | forwards | backwards |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for title, stage in zip(reading.stage_titles(), figures.stages, strict=True):
         numbers = (stage.given, stage.broke, stage.left, stage.errors, stage.forwards, stage.backwards)
-        lines.append(f"| {title} | " + " | ".join(f"{number:,}" for number in numbers) + " |")
+        lines.append(f"| {_cell(title)} | " + " | ".join(f"{number:,}" for number in numbers) + " |")
     lines += [
         "",
         f"Each attack was given the rows that those before it had left. {cost_line(figures)}.",
@@ -43,4 +43,4 @@ def markdown_report(reading: Reading) -> str:
 
 def _cell(text: object) -> str:
     """Foreign text that cannot break out of its place."""
-    return str(text).replace("|", "\\|").replace("`", "'").replace("<", "&lt;").replace("\n", " ")
+    return " ".join(str(text).split()).replace("|", "\\|").replace("`", "'").replace("<", "&lt;").replace("](", "]\\(")

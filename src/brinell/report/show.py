@@ -21,8 +21,8 @@ _MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yel
 
 def stdout() -> Console:
     """Where results go; wide enough for a whole line where they go into a file."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+    console = Console(highlight=False, markup=False)
+    return console if console.is_terminal else Console(highlight=False, markup=False, width=PIPE_WIDTH)
 
 
 def as_text(reading: Reading) -> None:

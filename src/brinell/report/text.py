@@ -1,6 +1,6 @@
 """The result for a terminal."""
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -9,22 +9,30 @@ from brinell.metrics import Figures
 from brinell.result import Reading
 
 
-def text_report(reading: Reading) -> RenderableType:
-    """The result as lines and tables; plain where the terminal has no colours."""
+def print_text(reading: Reading, console: Console) -> None:
+    """Print the result as lines and tables; the claim is one line, which only the terminal's edge may break."""
     manifest, figures = reading.manifest, reading.figures
     suite = manifest.suite
     head = Table.grid(padding=(0, 2))
-    head.add_row("model", f"{manifest.model['source']}  {manifest.model['fingerprint'][:12]}")
-    head.add_row("rows", f"{figures.rows} of {manifest.data['source']}, {manifest.data['selection']}")
+    head.add_row("model", Text(f"{manifest.model['source']}  {manifest.model['fingerprint'][:12]}"))
+    head.add_row("rows", Text(f"{figures.rows} of {manifest.data['source']}, {manifest.data['selection']}"))
     head.add_row("threat", threat_of(manifest).describe())
-    head.add_row("suite", f"{suite['name']} v{suite['version']}  {suite['digest'][:12]}")
-    parts: list[RenderableType] = [head, "", _figures(figures), "", Text(status_line(figures))]
+    head.add_row("suite", Text(f"{suite['name']} v{suite['version']}  {suite['digest'][:12]}"))
+    console.print(head)
+    console.print()
+    console.print(_figures(figures))
+    console.print()
+    console.print(Text(status_line(figures)))
     if figures.clean_accuracy.undecided == 0 and figures.clean_accuracy.count == 0:
-        parts.append(Text("No row was classified correctly before any attack: there was nothing to attack."))
-    parts += ["", _attacks(reading), Text(cost_line(figures), style="dim")]
-    parts += [Text(f"note: {note}", style="yellow") for note in manifest.notes]
-    parts += ["", Text(reading.claim.line(), style="bold"), Text(f"digest {manifest.digest}", style="dim")]
-    return Group(*parts)
+        console.print(Text("No row was classified correctly before any attack: there was nothing to attack."))
+    console.print()
+    console.print(_attacks(reading))
+    console.print(Text(cost_line(figures), style="dim"))
+    for note in manifest.notes:
+        console.print(Text(f"note: {note}", style="yellow"))
+    console.print()
+    console.print(Text(reading.claim.line(), style="bold"), soft_wrap=True)
+    console.print(Text(f"digest {manifest.digest}", style="dim"))
 
 
 def status_line(figures: Figures) -> str:
@@ -66,10 +74,5 @@ def _attacks(reading: Reading) -> Table:
         table.add_column(name, justify="right")
     for title, stage in zip(reading.stage_titles(), reading.figures.stages, strict=True):
         numbers = (stage.given, stage.broke, stage.left, stage.errors, stage.forwards, stage.backwards)
-        table.add_row(title, *(f"{number:,}" for number in numbers))
+        table.add_row(Text(title), *(f"{number:,}" for number in numbers))
     return table
-
-
-def print_text(reading: Reading, console: Console) -> None:
-    """Print the result."""
-    console.print(text_report(reading))

@@ -144,6 +144,12 @@ def load_suite(source: str) -> Suite:
     )
 
 
+def suite_of(recorded: dict[str, Any]) -> Suite:
+    """The suite that a manifest's table records, as it was run."""
+    table = {key: value for key, value in recorded.items() if key != "digest"}
+    return suite_from(table, "as recorded")
+
+
 def suite_from(table: dict[str, Any], source: str) -> Suite:
     """The suite that a TOML table describes; see ``load_suite``."""
     unknown = sorted(set(table) - {"name", "version", "summary", "attacks"})
