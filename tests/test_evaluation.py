@@ -268,6 +268,38 @@ def test_row_that_cannot_be_judged_is_in_error(tmp_path: Path, raises: bool, rea
         assert (result.witness(row.row) is None) == (row.status != "broken")
 
 
+class Forgiving(torch.nn.Module):
+    """Errs on every point but the clean rows, once: asked again about the same point, it is right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = small_net.load()
+        self.seen = {point.numpy().tobytes() for point in small_net.rows()[0]}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        z = self.inner(x)
+        points = [point.numpy().tobytes() for point in x.detach()]
+        new = torch.tensor([point not in self.seen for point in points])
+        self.seen.update(points)
+        return torch.where(new[:, None], z.detach().roll(1, dims=1) + 0 * z, z)
+
+
+def test_witness_that_does_not_hold_when_asked_again_is_none(tmp_path: Path) -> None:
+    """The row stands, the count says how often, and no figure has the point in it."""
+    suite = Suite("first", "1", "", SMALL.attacks[:1])  # two restarts
+    threat = Threat("linf", 1e-4)  # no row falls to so little in truth
+    result = small_result(tmp_path / "run", model=Forgiving().eval(), suite=suite, threat=threat)
+    assert result.robust_accuracy == result.clean_accuracy
+    assert result.figures.unconfirmed == 2 * result.clean_accuracy.count
+    assert {attempt.outcome for attempt in result.reading.attempts} == {"unconfirmed"}
+    assert result.perturbation.count == 0
+    assert result.figures.passes.referee_forwards == result.figures.unconfirmed
+    for row in result.rows:
+        assert result.witness(row.row) is None
+        assert row.status in ("standing", "misclassified")
+        assert row.unconfirmed == (0 if row.status == "misclassified" else 2)
+
+
 def test_claim_over_rows_in_error_says_so(tmp_path: Path) -> None:
     """Rows in error are in no numerator, so that the count alone is no upper bound of the truth."""
     result = small_result(tmp_path / "run", model=Sickly(raises=False).eval())

@@ -474,7 +474,7 @@ class Stateful(nn.Module):
         self.last_size = torch.tensor(len(x))  # a new tensor takes the buffer's place
         if self.passes > self.fail_after:
             raise RuntimeError("no more")
-        return self.drop(self.norm(self.inner(x)))
+        return self.drop(self.norm(self.inner(x))) + 0 * torch.rand(1)  # draws from the global generator
 
 
 def state(model: nn.Module) -> dict[str, Any]:
@@ -541,6 +541,13 @@ def test_surroundings_do_not_matter(tmp_path: Path, bare: Result, mode: Any) -> 
     with mode():
         inside = small_result(tmp_path / "inside")
     assert fates(inside.rows) == fates(bare.rows)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_scripted_model_is_a_model(tmp_path: Path, bare: Result) -> None:
+    """An old net often comes as TorchScript, with buffers."""
+    scripted = torch.jit.script(nn.Sequential(small_net.load(), nn.BatchNorm1d(4, affine=False, eps=0.0).double()).eval())
+    assert fates(small_result(tmp_path / "run", model=scripted).rows) == fates(bare.rows)
 
 
 def test_settings_of_these_tests_leave_something_to_see(bare: Result) -> None:

@@ -165,7 +165,7 @@ class Engine:
         return batch
 
     def _evaluate(self, batch: list[Part]) -> _Evaluated:
-        points = torch.cat([part.flight.points(part.low, part.high) for part in batch])
+        points = torch.cat([part.flight.points_here[part.low : part.high] for part in batch])
         if isinstance(query_of(batch[0]), Scores):
             return self._scored(points)
         if self.pull_in > 0:
@@ -239,7 +239,7 @@ class Engine:
         start = 0
         for part in batch:
             here = slice(start, start + part.length)
-            part.flight.keep_best(part.low, part.high, points[here], margin[here])
+            part.flight.keep_best(part.low, part.high, margin[here])
             if not quiet:
                 self._sort_out(part, here, evaluated, margin[here], usable[here], step)
             part.flight.take(part.low, part.high, Climbed(*(piece[here] for piece in climbed)))

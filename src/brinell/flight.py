@@ -79,6 +79,10 @@ class InFlight:
     y_here: Labels = field(init=False)
     best_here: PerRow = field(init=False)
     """Least margin that each of them has met inside the threat set."""
+    points_here: Inputs = field(init=False)
+    """The query's points for them."""
+    inside_here: Mask = field(init=False)
+    """Which of these points lie in the threat set."""
     count: int = field(init=False)
     """Rows that stand."""
     made: Cost = field(default_factory=lambda: Cost(0, 0))
@@ -101,19 +105,15 @@ class InFlight:
             stays = self.standing[self.positions]
             self.positions, self.best_here = self.positions[stays], self.best_here[stays]
             self.ball_here, self.y_here = self.ball.at(self.positions), self.y[self.positions]
+        everywhere = len(self.positions) == len(self.rows)
+        self.points_here = query.points if everywhere else query.points[self.positions]
+        self.inside_here = self.ball_here.holds(self.points_here)
         self.query, self.awaited, self.begun = query, len(self.positions), False
 
     def leave(self, gone: Mask, low: int, high: int) -> None:
         """Take note that some of a stretch of rows no longer stand."""
         self.standing[self.positions[low:high]] = ~gone
         self.count -= int(gone.sum())
-
-    def points(self, low: int, high: int) -> Inputs:
-        """The query's points for a stretch of the rows that stand."""
-        assert self.query is not None
-        if len(self.positions) == len(self.rows):
-            return self.query.points[low:high]
-        return self.query.points[self.positions[low:high]]
 
     def take(self, low: int, high: int, climbed: Climbed) -> None:
         """Put what came back for a stretch of rows into the answer."""
@@ -132,14 +132,10 @@ class InFlight:
         self.begun = True
         self.awaited -= high - low
 
-    def keep_best(self, low: int, high: int, points: Inputs, margin: PerRow) -> None:
+    def keep_best(self, low: int, high: int, margin: PerRow) -> None:
         """Lower the least margin of a stretch of rows where a point inside the threat set gave less; NaN never is less."""
         best = self.best_here[low:high]
-        better = margin < best
-        if bool(better.any()):
-            whole = high - low == len(self.positions)
-            ball = self.ball_here if whole else self.ball_here.at(slice(low, high))
-            self.best_here[low:high] = torch.where(better & ball.holds(points), margin, best)
+        torch.fmin(best, margin.where(self.inside_here[low:high], torch.inf), out=best)
 
     def ended(self, place: int, outcome: Outcome, reason: str | None) -> Attempted:
         """The record of the row at a place of ``positions`` whose attempt has ended, with the query under way."""

@@ -149,7 +149,10 @@ class Ball:
 
         Quick, for keeping statistics; ``Threat.contains`` is what decides about a witness.
         """
-        inside = ((points >= self.lower) & (points <= self.upper)).flatten(1).all(dim=1)
+        if torch.equal(points.clamp(self.lower, self.upper), points):  # the rule, and cheaper than a mask
+            inside = torch.ones(len(points), dtype=torch.bool, device=points.device)
+        else:
+            inside = ((points >= self.lower) & (points <= self.upper)).flatten(1).all(dim=1)
         if self.threat.norm == "linf":
             return inside
         return inside & (size(points - self.x, self.threat.norm) <= self.eps * (1 + RELATIVE_TOLERANCE))
