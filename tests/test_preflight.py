@@ -546,7 +546,9 @@ def test_surroundings_do_not_matter(tmp_path: Path, bare: Result, mode: Any) -> 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_scripted_model_is_a_model(tmp_path: Path, bare: Result) -> None:
     """An old net often comes as TorchScript, with buffers."""
-    scripted = torch.jit.script(nn.Sequential(small_net.load(), nn.BatchNorm1d(4, affine=False, eps=0.0).double()).eval())
+    scripted = torch.jit.script(
+        nn.Sequential(small_net.load(), nn.BatchNorm1d(4, affine=False, eps=0.0).double()).eval()
+    )
     assert fates(small_result(tmp_path / "run", model=scripted).rows) == fates(bare.rows)
 
 

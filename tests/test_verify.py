@@ -82,7 +82,7 @@ def edit(folder: Path, statement: str, *values: object) -> None:
 
 def reseal(folder: Path) -> None:
     """Whatever was changed, make tables, result and digests anew, as a run does at its end."""
-    conclude(folder)
+    conclude(folder, read_manifest(folder))
 
 
 def rows_by_status(folder: Path, status: str) -> list[RowRecord]:

@@ -4,6 +4,7 @@ Results go to stdout, progress and messages to stderr. torch is imported only by
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -139,9 +140,11 @@ def run(
         reading = _carried_out(_begun(subject, folder), errors, quiet=quiet or json)
     (as_json if json else as_text)(reading)
     if not reading.figures.complete:
-        errors.print(f"The run is incomplete. Go on with: brinell run --resume {folder}", soft_wrap=True)
+        errors.print(
+            f"The run is incomplete. Go on with: brinell run --resume {shlex.quote(str(folder))}", soft_wrap=True
+        )
         return EXIT_INCOMPLETE
-    errors.print(f"The record is in {folder}. Check it with: brinell verify {folder}", soft_wrap=True)
+    errors.print(f"The record is in {folder}. Check it with: brinell verify {shlex.quote(str(folder))}", soft_wrap=True)
     return EXIT_DONE
 
 
@@ -326,13 +329,12 @@ def _begun(subject: "Subject", folder: Path) -> "Run":
 
 def _gone_on_with(folder: Path, errors: Console, *, quiet: bool) -> "Reading":
     """A run that was cut off, carried on; a run that had ended, as it is."""
-    from brinell.evaluation import ended
     from brinell.opening import resume
     from brinell.result import read_run
 
     before = read_run(folder)
     if before.manifest.state == "complete":
-        return ended(before)
+        return before
     return _carried_out(resume(_subject(_recorded_spec(folder, None, None)), folder), errors, quiet=quiet)
 
 

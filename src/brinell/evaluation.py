@@ -196,7 +196,7 @@ def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observ
     before = read_run(Path(folder))
     manifest = before.manifest
     if manifest.state == "complete":
-        return Result(ended(before))
+        return Result(before)
     subject = subject_of(
         model,
         x,
@@ -210,11 +210,6 @@ def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observ
         size=manifest.batch_size,
     )
     return Result(finish(resumed(subject, Path(folder)), observer))
-
-
-def ended(before: Reading) -> Reading:
-    """A run whose suite is through, as it is; sealed now if it was killed before it could be."""
-    return before if before.manifest.files else conclude(before.folder)
 
 
 def open_run(folder: str | Path) -> Result:
@@ -235,8 +230,10 @@ def finish(run: Run, observer: Observer = ignore, *, stop: Callable[[], bool] = 
         if run.go(observer, stop):
             state = "complete"
     finally:
-        run.close(state)
-        reading = conclude(run.folder)
+        try:
+            reading = conclude(run.folder, run.close(state))
+        finally:
+            run.lock.release()
         if not reading.attempts and reading.figures.clean_accuracy.undecided:
             _remove(run.folder)  # the clean rows were refused: there is nothing to keep
     return reading

@@ -24,6 +24,8 @@ DERIVED = ("rows.parquet", "attempts.parquet", "result.json")
 """Files that are made from the ledger when a session ends."""
 SPEC = "spec.toml"
 LOCK = ".lock"
+BEGUN = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, SPEC, LOCK)
+"""Files that a run has before it has a manifest."""
 
 
 def begin(subject: Subject, folder: Path) -> Run:
@@ -36,6 +38,10 @@ def begin(subject: Subject, folder: Path) -> Run:
     """
     if folder.is_file():
         raise BadInput(f"output folder {folder}", got="a file", expected="a new folder", remedy="Name another.")
+    if folder.exists() and not (folder / MANIFEST).is_file() and (folder / LOCK).is_file():
+        for left in folder.iterdir():  # a run that was killed before it was one
+            if left.name in BEGUN or left.name.startswith(f"{LEDGER}-") or left.suffix == ".partial":
+                left.unlink()
     if folder.exists() and any(folder.iterdir()):
         is_run = (folder / MANIFEST).is_file()
         raise BadInput(
@@ -58,8 +64,8 @@ def begin(subject: Subject, folder: Path) -> Run:
     ledger = Ledger.create(folder / LEDGER)
     with ledger.transaction():
         ledger.add(_row_records(subject))
-    write_manifest(folder, manifest)
     run = _opened(folder, subject, manifest, suite, ledger, lock)
+    write_manifest(folder, manifest)  # last, for it is what makes the folder a run
     with ledger.transaction():
         ledger.count_passes(run.session, preflight_forwards=ready.forwards, preflight_backwards=ready.backwards)
     return run

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -69,15 +69,14 @@ def read_run(folder: Path) -> Reading:
     return Reading(folder, manifest, rows, attempts, sessions)
 
 
-def conclude(folder: Path) -> Reading:
-    """Write the tables and the result, and seal every file of a session that has ended."""
-    reading = read_run(folder)
+def conclude(folder: Path, manifest: Manifest) -> Reading:
+    """Write the tables and the result of a session that has ended, and last the manifest that seals every file."""
+    reading = replace(read_run(folder), manifest=manifest)
     _write_table(folder / ROWS_TABLE, RowRecord, reading.rows)
     _write_table(folder / ATTEMPTS_TABLE, AttemptRecord, reading.attempts)
     replace_text(folder / RESULT, json.dumps(as_data(reading), indent=2) + "\n")
-    sealed = reading.manifest.model_copy(update={"files": file_digests(folder, SEALED)})
-    write_manifest(folder, sealed)
-    return Reading(folder, read_manifest(folder), reading.rows, reading.attempts, reading.sessions)
+    write_manifest(folder, manifest.model_copy(update={"files": file_digests(folder, SEALED)}))
+    return replace(reading, manifest=read_manifest(folder))
 
 
 def as_data(reading: Reading) -> dict[str, Any]:

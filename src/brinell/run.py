@@ -17,7 +17,7 @@ from brinell.flight import Claim, Clean, Step
 from brinell.geometry import distance
 from brinell.ledger import Ledger
 from brinell.losses import decision, margin_of
-from brinell.manifest import now, read_manifest, write_manifest
+from brinell.manifest import Manifest, now, read_manifest
 from brinell.points import PointFile
 from brinell.queries import Cost
 from brinell.records import AttemptRecord
@@ -74,8 +74,8 @@ class Run:
                 self.ledger.settle()
         return through
 
-    def close(self, state: str) -> None:
-        """End this session: fold the ledger into one file, and seal the manifest."""
+    def close(self, state: str) -> Manifest:
+        """End this session and fold the ledger into one file; the manifest that is to be sealed with it."""
         with self.ledger.transaction():
             self.ledger.count_passes(self.session, **self.unwritten._asdict())
             self.ledger.end_session(self.session, now())
@@ -90,8 +90,7 @@ class Run:
             "seconds": round(manifest.seconds + time.perf_counter() - self.started, 3),
             "batch_size": self.engine.batch_size,
         }
-        write_manifest(self.folder, manifest.model_copy(update=update))
-        self.lock.release()
+        return manifest.model_copy(update=update)
 
     def _score_clean_rows(self) -> None:
         """Find the rows that are wrong before any attack."""

@@ -72,8 +72,11 @@ class TorchModel:
         """Evaluate within; afterwards modes, buffers, ``requires_grad``, ``.grad`` and the random state are as before."""
         modes = [(module, module.training) for module in self.module.modules()]
         wanted = [(parameter, parameter.requires_grad) for parameter in self.module.parameters()]
-        held = [(module, dict(module._buffers)) for module in self.module.modules()]
-        values = [(buffer, buffer.detach().clone()) for buffer in self.module.buffers()]
+        held = [
+            (module, name, buffer, buffer.detach().clone())
+            for module in self.module.modules()
+            for name, buffer in module.named_buffers(recurse=False)
+        ]
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             try:
@@ -85,11 +88,9 @@ class TorchModel:
                     parameter.requires_grad_(wants)
                 for module, training in modes:
                     module.training = training
-                for module, buffers in held:
-                    module._buffers.update(buffers)
                 with torch.no_grad():
-                    for buffer, before in values:
-                        buffer.copy_(before)
+                    for module, name, buffer, before in held:
+                        setattr(module, name, buffer.copy_(before))
 
     def fingerprint(self) -> str:
         """SHA-256 over the names, shapes, precisions and values of all parameters and buffers, and the module's text."""
