@@ -262,7 +262,7 @@ def test_report_from_the_folder_alone(brinell: Call, run: Path, format: str) -> 
         (["--low", "1", "--high", "0"], ["bounds", "low 1.0, high 0.0"]),
         (["--rows", "0:100"], ["rows '0:100'", "60 rows"]),
         (["--rows", "[/]"], ["rows '[/]'"]),
-        (["--suite", "autoattack"], ["suite", "'autoattack'", "apgd-t"]),
+        (["--suite", "no-such-suite"], ["suite", "'no-such-suite'", "apgd-t"]),
         (["--suite", "[bold]x[/bold].toml"], ["[bold]x[/bold].toml", "does not exist"]),
         (["--model", "absent.py:load"], ["model", "no file absent.py"]),
         (["--model", "small_net"], ["not of the form file.py:name"]),

@@ -414,7 +414,7 @@ for name, model, changes in (
     ("seed", small_net.load(), {"seed": -1}),
     ("large seed", small_net.load(), {"seed": 2**64}),
     ("layout", small_net.load(), {"layout": "channels-first"}),
-    ("suite", small_net.load(), {"suite": "autoattack"}),
+    ("suite", small_net.load(), {"suite": "no-such-suite"}),
     ("norm", small_net.load(), {"suite": "apgd", "threat": brinell.Threat("l1", 0.06)}),
 ):
     signal.alarm(2)  # a run that never ends

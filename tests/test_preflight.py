@@ -378,13 +378,20 @@ def test_every_suite_runs_whatever_the_number_of_classes(tmp_path: Path, classes
     with torch.no_grad():
         y = model(x).argmax(1)
     brief = load_suite(suite)  # every attack of it, in a few steps
-    brief = replace(brief, attacks=tuple(replace(a, steps=4) if hasattr(a, "steps") else a for a in brief.attacks))
-    result = evaluate(model, x, y, threat=Threat("linf", 0.004), suite=brief, batch_size=8, out=tmp_path / "run")
+    few = {"steps": 4, "queries": 40}
+    brief = replace(
+        brief,
+        attacks=tuple(
+            replace(attack, **{name: few[name] for name in few if hasattr(attack, name)}) for attack in brief.attacks
+        ),
+    )
+    threat = Threat("l1", 0.05) if suite.endswith("-l1") else Threat("linf", 0.004)
+    result = evaluate(model, x, y, threat=threat, suite=brief, batch_size=8, out=tmp_path / "run")
     assert result.figures.status["standing"] > 0
     assert result.figures.status["error"] == 0
     for attack in result.reading.manifest.suite["attacks"]:
         if "targeted" in attack.get("loss", ""):
-            assert attack["targets"] == min(9, classes - 1)
+            assert attack["targets"] == min(5 if suite.endswith("-l1") else 9, classes - 1)
             assert attack["loss"] == ("targeted-dlr" if classes >= 4 else "targeted-margin")
             assert f"targets 9 replaced by {classes - 1} (too few classes)" in notes(result)
         elif suite == "apgd-dlr":

@@ -202,7 +202,7 @@ def test_suite_file_of_ones_own(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"attacks": []}, "at least one"),
-        ({"attacks": [{"attack": "square"}]}, "'square'"),
+        ({"attacks": [{"attack": "no-such-attack"}]}, "'no-such-attack'"),
         ({"attacks": [{"attack": "pgd", "step": 10}]}, "the setting 'step'"),
         ({"attacks": [{"attack": "pgd", "steps": 0}]}, "a whole number above 0"),
         ({"attacks": [{"attack": "pgd", "steps": 1.5}]}, "a whole number above 0"),
@@ -252,5 +252,5 @@ def test_norm_that_an_attack_is_not_defined_for_is_refused() -> None:
 
 def test_unknown_suite_names_those_there_are() -> None:
     with pytest.raises(BadInput) as error:
-        load_suite("autoattack")
+        load_suite("no-such-suite")
     assert all(name in error.value.expected for name in [*suite_names(), "pgd", "fgsm"])

@@ -5,13 +5,17 @@ from dataclasses import fields
 from typing import Any, get_args
 
 from brinell.attacks.apgd import APGD
+from brinell.attacks.apgd_l1 import APGDL1
+from brinell.attacks.fab import FAB, FABT
 from brinell.attacks.fgsm import FGSM
 from brinell.attacks.pgd import PGD, Schedule
+from brinell.attacks.square import Square
 from brinell.errors import BadInput
 from brinell.losses import Loss, TargetedLoss, loss_named
 from brinell.queries import Attack
 
-ATTACKS: dict[str, type[FGSM] | type[PGD] | type[APGD]] = {kind.name: kind for kind in (FGSM, PGD, APGD)}
+Kind = type[FGSM] | type[PGD] | type[APGD] | type[APGDL1] | type[FAB] | type[FABT] | type[Square]
+ATTACKS: dict[str, Kind] = {kind.name: kind for kind in (FGSM, PGD, APGD, APGDL1, FAB, FABT, Square)}
 
 
 Setting = str | int | float

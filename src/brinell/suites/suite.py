@@ -52,7 +52,7 @@ class Suite:
         notes = []
         for asked, used in zip(self.attacks, fitted.attacks, strict=True):
             before, after = settings(asked), settings(used)
-            aims = "targeted" in str(after.get("loss", ""))
+            aims = "loss" not in after or "targeted" in str(after["loss"])
             for key in before:
                 if before[key] != after[key] and (key != "targets" or aims):
                     notes.append(f"{title(asked)}: {key} {before[key]} replaced by {after[key]} (too few classes)")
