@@ -31,6 +31,10 @@ KNOWN = 8
 IN_FLIGHT = 2
 """Rows in flight, in batches: with two, a batch is full while the answers of the one before are worked on."""
 
+MOST_GROUPS = 16
+"""Groups in flight at most. A group keeps its tensors whole until its last row has ended: where nearly all rows fall at
+once, many groups with a few rows each would fill the batches, and memory with them."""
+
 
 class _Evaluated(NamedTuple):
     """A batch's result."""
@@ -75,7 +79,7 @@ class Engine:
         flights: list[InFlight] = []
         while True:
             ended: list[Attempted] = []
-            while waiting and sum(flight.count for flight in flights) < IN_FLIGHT * self.batch_size:
+            while waiting and len(flights) < MOST_GROUPS and self._room(flights):
                 group = [waiting.popleft() for _ in range(min(self.batch_size, len(waiting)))]
                 flight = self._admit(assignment, group, fetch(group))
                 flights.append(flight)
@@ -95,6 +99,10 @@ class Engine:
                     ended += self._advance(flight, queues)
             flights = [flight for flight in flights if flight.query is not None]
             yield step._replace(attempted=step.attempted + ended)
+
+    def _room(self, flights: list[InFlight]) -> bool:
+        """Whether too few rows stand to keep the batches full."""
+        return sum(flight.count for flight in flights) < IN_FLIGHT * self.batch_size
 
     def scores(self, x: Inputs) -> Logits:
         """Logits of some points in batches, outside any attack; the caller counts them. A row that fails is NaN."""
