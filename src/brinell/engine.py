@@ -31,7 +31,7 @@ KNOWN = 8
 IN_FLIGHT = 2
 """Rows in flight, in batches: with two, a batch is full while the answers of the one before are worked on."""
 
-MOST_GROUPS = 16
+MOST_GROUPS = 8
 """Groups in flight at most. A group keeps its tensors whole until its last row has ended: where nearly all rows fall at
 once, many groups with a few rows each would fill the batches, and memory with them."""
 
