@@ -7,8 +7,8 @@ from typing import get_args
 import pyarrow.parquet as pq
 import pytest
 
+from brinell.manifest import ATTEMPTS_TABLE, ROWS_TABLE
 from brinell.records import STATUSES, AttemptRecord, Record, RowRecord, SessionRecord, as_columns, columns, field_docs
-from brinell.result import ATTEMPTS_TABLE, ROWS_TABLE
 from small_runs import attempt_record, row_record, session_record, small_result
 
 KINDS = [RowRecord, AttemptRecord, SessionRecord]

@@ -30,12 +30,6 @@ class BadInput(BrinellError):
     exit_code = EXIT_BAD_INPUT
 
 
-class RunIncomplete(BrinellError):
-    """A run that has not ended, where one that has ended is needed."""
-
-    exit_code = EXIT_INCOMPLETE
-
-
 class ModelFailed(BrinellError):
     """The model raised on every row that it was asked about, or ran out of memory on a single row."""
 

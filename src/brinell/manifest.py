@@ -15,6 +15,12 @@ from brinell.errors import BadInput
 from brinell.spec import Spec
 
 MANIFEST = "manifest.json"
+SPEC = "spec.toml"
+ROWS_TABLE = "rows.parquet"
+ATTEMPTS_TABLE = "attempts.parquet"
+RESULT = "result.json"
+DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, RESULT)
+"""Files that are made from the ledger when a session ends."""
 FORMAT = 1
 """Version of the run folder's format; raised with every change that a reader must know of."""
 

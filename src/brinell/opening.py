@@ -10,7 +10,18 @@ from brinell.engine import Engine
 from brinell.errors import BadInput
 from brinell.geometry import size
 from brinell.ledger import LEDGER, Ledger
-from brinell.manifest import FORMAT, MANIFEST, Manifest, environment, now, read_manifest, replace_text, write_manifest
+from brinell.manifest import (
+    DERIVED,
+    FORMAT,
+    MANIFEST,
+    SPEC,
+    Manifest,
+    environment,
+    now,
+    read_manifest,
+    replace_text,
+    write_manifest,
+)
 from brinell.points import CLEAN_LOGITS, ORIGINALS, WITNESSES, PointFile
 from brinell.preflight import Readiness, preflight
 from brinell.records import RowRecord
@@ -20,9 +31,6 @@ from brinell.subject import Subject
 from brinell.suites.suite import Suite
 from brinell.threat import Threat
 
-DERIVED = ("rows.parquet", "attempts.parquet", "result.json")
-"""Files that are made from the ledger when a session ends."""
-SPEC = "spec.toml"
 LOCK = ".lock"
 BEGUN = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, SPEC, LOCK)
 """Files that a run has before it has a manifest."""

@@ -9,16 +9,23 @@ from typing import Any
 
 from brinell.claim import Claim, claim_of, threat_of
 from brinell.ledger import LEDGER, Ledger
-from brinell.manifest import Manifest, file_digests, read_manifest, replace_text, write_manifest
+from brinell.manifest import (
+    ATTEMPTS_TABLE,
+    DERIVED,
+    RESULT,
+    ROWS_TABLE,
+    SPEC,
+    Manifest,
+    file_digests,
+    read_manifest,
+    replace_text,
+    write_manifest,
+)
 from brinell.metrics import Figures, PerturbationSize, Proportion, figures_of
 from brinell.points import CLEAN_LOGITS, ORIGINALS, WITNESSES
 from brinell.records import AttemptRecord, Record, RowRecord, SessionRecord, as_columns, columns, field_docs
 
-ROWS_TABLE = "rows.parquet"
-ATTEMPTS_TABLE = "attempts.parquet"
-RESULT = "result.json"
-SPEC = "spec.toml"
-SEALED = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, SPEC, ROWS_TABLE, ATTEMPTS_TABLE, RESULT)
+SEALED = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, SPEC, *DERIVED)
 """Files whose digests stand in the manifest once a session has ended."""
 
 

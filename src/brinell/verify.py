@@ -18,12 +18,12 @@ from brinell.errors import BadInput
 from brinell.geometry import distance, size
 from brinell.ledger import LEDGER
 from brinell.losses import margin_of
-from brinell.manifest import MANIFEST, Manifest, file_digests, read_manifest
+from brinell.manifest import ATTEMPTS_TABLE, MANIFEST, RESULT, ROWS_TABLE, SPEC, Manifest, file_digests, read_manifest
 from brinell.models.torch_model import TorchModel
 from brinell.points import ORIGINALS, WITNESSES
 from brinell.queries import Cost
 from brinell.records import AttemptRecord, Record, RowRecord, as_columns
-from brinell.result import ATTEMPTS_TABLE, RESULT, ROWS_TABLE, SEALED, SPEC, Reading, as_data, read_run
+from brinell.result import SEALED, Reading, as_data, read_run
 from brinell.rows import Rows, row_digest, rows_digest
 from brinell.spec import Spec
 from brinell.suites.suite import suite_of
