@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from counting import Counted
 from numpy.typing import NDArray
 from published import trades_mnist
 from pyautoattack import AutoAttack
@@ -24,26 +25,6 @@ import brinell
 from brinell import zoo
 
 EPS = {"linf": 0.1, "l2": 1.5}
-
-
-class Counted(nn.Module):
-    """A model that counts the rows which pass through it, forwards and backwards."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.forwards = 0
-        self.backwards = 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.forwards += len(x)
-        logits = self.model(x)
-        if logits.requires_grad:
-            logits.register_hook(self._returned)
-        return logits
-
-    def _returned(self, grad: torch.Tensor) -> None:
-        self.backwards += len(grad)
 
 
 @dataclass

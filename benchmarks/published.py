@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import nn
@@ -23,3 +24,63 @@ def trades_mnist(folder: Path) -> tuple[nn.Module, NDArray[np.float32], NDArray[
     arrays = np.load(folder / "mnist_test.npz")
     x = arrays["x"].reshape(-1, 1, 28, 28).astype(np.float32) / np.float32(255)
     return nn.Sequential(extractor, nn.Flatten(), classifier).eval(), x, arrays["y"].astype(np.int64)
+
+
+class Graph(nn.Module):
+    """An ONNX graph of the few operations that the published CIFAR-10 nets are made of, on pixels in [0, 1]."""
+
+    def __init__(self, path: Path, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+        super().__init__()
+        import onnx  # needed for these nets alone
+        from onnx import numpy_helper
+
+        graph = onnx.load(path).graph
+        self.steps = [
+            (node.op_type, list(node.input), node.output[0], {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute})
+            for node in graph.node
+        ]  # fmt: skip
+        self.names = {held.name: f"held_{i}" for i, held in enumerate(graph.initializer)}
+        for held in graph.initializer:
+            self.register_buffer(self.names[held.name], torch.from_numpy(numpy_helper.to_array(held).copy()))
+        self.given = next(put.name for put in graph.input if put.name not in self.names)
+        self.result = graph.output[0].name
+        self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(std).view(1, 3, 1, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found = {self.given: (x - self.mean) / self.std}
+        found |= {name: getattr(self, held) for name, held in self.names.items()}
+        for kind, wanted, result, more in self.steps:
+            values = [found[name] for name in wanted if name]
+            match kind:
+                case "Conv":
+                    top, left, bottom, right = more.get("pads", (0, 0, 0, 0))
+                    assert (top, left) == (bottom, right) and more.get("group", 1) == 1
+                    assert set(more.get("dilations", (1,))) == {1}
+                    found[result] = nn.functional.conv2d(*values, stride=more["strides"], padding=(top, left))
+                case "Gemm":
+                    assert more.get("alpha", 1) == more.get("beta", 1) == 1 and not more.get("transA", 0)
+                    a, b, c = values
+                    found[result] = a @ (b.T if more.get("transB", 0) else b) + c
+                case "Relu":
+                    found[result] = values[0].relu()
+                case "Add":
+                    found[result] = values[0] + values[1]
+                case "Flatten" | "Reshape":
+                    found[result] = values[0].flatten(1)
+                case _:
+                    raise NotImplementedError(kind)
+        return found[self.result]
+
+
+CIFAR_SCALING = {
+    "resnet": ((0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)),
+    "cifar": ((0.485, 0.456, 0.406), (0.225, 0.225, 0.225)),
+}
+
+
+def cifar_net(folder: Path, name: str) -> tuple[nn.Module, NDArray[np.float32], NDArray[np.int64]]:
+    """A CIFAR-10 net of VNN-COMP 2021 (``resnet_2b``, ``resnet_4b``, ``cifar_wide_kw``, …) and 1,000 JPEG test rows."""
+    net = Graph(folder / "vnn" / f"{name}.onnx", *CIFAR_SCALING[name.partition("_")[0]])
+    arrays = np.load(folder / "cifar10_test_1000_jpeg.npz")
+    return net.eval(), arrays["x"].astype(np.float32) / np.float32(255), arrays["y"].astype(np.int64)
