@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from brinell.engine import Attempted, Claim, Clean, Engine, Step
 from brinell.losses import TargetedLoss
 from brinell.models.torch_model import TorchModel
-from brinell.queries import Answer, Attack, Given, Gradient, Query
+from brinell.queries import Answer, Attack, Given, Gradient, Gradients, Query
 from brinell.random import Noise, stream_key
 from brinell.suites.suite import Assignment
 from brinell.threat import Threat
@@ -99,6 +99,13 @@ def by_hand(
 
 def _answer(model: TorchModel, query: Query, y: Tensor) -> Answer:
     standing = torch.ones(len(y), dtype=torch.bool)
+    if isinstance(query, Gradients):
+        aimed = query
+
+        def climb_all(logits: Tensor) -> Tensor:
+            return torch.stack([aimed.loss.climb(logits, y, target) for target in aimed.targets.T], dim=1)
+
+        return Answer(*model.gradient(query.points, climb_all), standing)
     if not isinstance(query, Gradient):
         return Answer(
             model.scores(query.points), query.points.new_zeros(len(y)), torch.zeros_like(query.points), standing

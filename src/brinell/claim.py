@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from brinell.frequencies import Frequency, RandomisedFigures
 from brinell.manifest import Manifest
 from brinell.metrics import Figures, Proportion
 from brinell.threat import Threat
@@ -11,7 +12,8 @@ from brinell.threat import Threat
 class Claim:
     """A robust accuracy with all that it depends on."""
 
-    figure: Proportion
+    figure: Proportion | Frequency
+    """Of a randomised model, the expected robust accuracy."""
     rows: str
     """Data and selection."""
     threat: str
@@ -28,21 +30,23 @@ class Claim:
 
     def line(self) -> str:
         """The claim in one line."""
-        bound = "robust accuracy, at most" if not self.state else f"robust accuracy ({self.state})"
+        name = "robust accuracy" if isinstance(self.figure, Proportion) else "expected robust accuracy"
+        bound = f"{name}, at most" if not self.state else f"{name} ({self.state})"
         errors = f", {self.errors} rows in error besides" if self.errors else ""
         conditions = (self.rows, self.threat, f"suite {self.suite}", f"model {self.model}", self.cost)
         return " | ".join((f"{bound} {self.figure}{errors}", *conditions))
 
 
-def claim_of(manifest: Manifest, figures: Figures) -> Claim:
+def claim_of(manifest: Manifest, figures: Figures, randomised: RandomisedFigures | None) -> Claim:
     """The claim that a run supports."""
     data, model, suite = manifest.data, manifest.model, manifest.suite
     passes = figures.passes
     return Claim(
-        figure=figures.robust_accuracy,
+        figure=figures.robust_accuracy if randomised is None else randomised.expected,
         rows=f"{data['source']} rows {data['selection']} ({data['digest'][:12]})",
         threat=threat_of(manifest).describe(),
-        suite=f"{suite['name']} v{suite['version']}",
+        suite=f"{suite['name']} v{suite['version']}"
+        + (f" with {randomised.draws.attack} draws a query" if randomised is not None else ""),
         model=f"{model['source']} ({model['fingerprint'][:12]})",
         cost=f"{passes.forwards:,} forward and {passes.backwards:,} backward passes",
         errors=figures.status["error"],

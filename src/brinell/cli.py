@@ -191,8 +191,9 @@ def verify(
     json
         Print the findings as JSON.
     """
+    from brinell.checks.finding import Finding
     from brinell.report.show import findings_as_json, findings_as_text
-    from brinell.verify import Finding, verify_files, verify_with_model
+    from brinell.verify import verify_files, verify_with_model
 
     findings = verify_files(folder)
     if not files_only:

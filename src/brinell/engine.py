@@ -10,18 +10,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
 from brinell.attacks.catalogue import identity
+from brinell.draws import Draws
 from brinell.errors import BrinellError, ModelFailed
-from brinell.flight import Attempted, Claim, Clean, InFlight, Outcome, Part, Step, losses_of, query_of
+from brinell.flight import Attempted, Claim, Clean, InFlight, Outcome, Part, Step, cost_of, losses_of, query_of
+from brinell.kept import Kept
 from brinell.losses import decision, margin_of
 from brinell.models.protocol import Climbed, Model
-from brinell.queries import Answer, Given, Gradient, Scores
+from brinell.queries import Answer, Given, Gradients, Scores
 from brinell.random import Noise, stream_key
-from brinell.shapes import Inputs, Logits, Mask, PerRow
+from brinell.shapes import Indices, Inputs, Labels, Logits, Losses, Mask, PerRow
 from brinell.suites.suite import Assignment
 from brinell.threat import Threat
 
@@ -36,14 +38,41 @@ MOST_GROUPS = 8
 once, many groups with a few rows each would fill the batches, and memory with them."""
 
 
+Purpose = Literal["clean", "attack", "select", "control", "score", "verify"]
+"""What a randomised model is asked for: each purpose has random numbers of its own."""
+
+
+class _Pass(NamedTuple):
+    """One way through the model for a batch."""
+
+    points: Inputs
+    """What the model sees."""
+    evaluate: Callable[[int, int], Climbed]
+    """Passes a stretch of the points through it."""
+    rivals: tuple[int, ...] = ()
+    """How many losses each row has, where it has several."""
+
+
 class _Evaluated(NamedTuple):
-    """A batch's result."""
+    """A batch's result; where the model is randomised, the mean over the looks at it."""
 
     points: Inputs
     """What the model saw."""
     climbed: Climbed
     failures: dict[int, str]
     """Why a row could not be evaluated, by its place in the batch."""
+    margin: PerRow
+    right: PerRow | None
+    """Share of the looks in which the model was right; None where the model is taken for deterministic."""
+
+
+class Looks(NamedTuple):
+    """What a randomised model said of some points in several looks at each."""
+
+    correct: Indices
+    """How many looks it was right in."""
+    logits: Logits
+    """Their mean; not finite where any look was not."""
 
 
 @dataclass(eq=False)
@@ -58,10 +87,16 @@ class Engine:
     """Rows in a full batch; halved for good when memory runs out."""
     pull_in: float = 0.0
     """Where gradients vanish on the faces of the box: how far inside them gradients are taken, in input units."""
+    draws: Draws | None = None
+    """Set where the model is taken for randomised."""
+    session: int = 0
+    """Which stretch of work on the run this is; only a randomised model's own random numbers depend on it."""
     answered: bool = field(default=False, init=False)
     """Whether the model has answered at all."""
     known: Inputs | None = field(default=None, init=False)
     """A few clean inputs, on which the model has answered before."""
+    drawn: int = field(default=0, init=False)
+    """Passes made so far with random numbers of the model's own."""
 
     def run(self, assignment: Assignment, fetch: Callable[[Sequence[int]], Clean]) -> Iterator[Step]:
         """Attempt every row of the assignment, a batch at a time; ``fetch`` brings the rows as they are let in.
@@ -110,10 +145,25 @@ class Engine:
         start = 0
         while start < len(x):
             piece = x[start : start + self.batch_size]
-            evaluated = self._scored(piece)
-            pieces.append(evaluated.climbed.logits)
+            pieces.append(self._bisected(self._scoring(piece), {}).logits)
             start += len(piece)
         return torch.cat(pieces)
+
+    def looks(self, points: Inputs, y: Labels, count: int, purpose: Purpose) -> Looks:
+        """Ask a randomised model several times about each point, with random numbers of its own for the purpose."""
+        correct = torch.zeros(len(points), dtype=torch.int64, device=points.device)
+        logits = points.new_zeros(len(points), self.classes)
+        for _ in range(count):
+            self._draw(purpose)
+            scored = self.scores(points)
+            correct += margin_of(scored, y) > 0
+            logits += scored / count
+        return Looks(correct, logits)
+
+    def _draw(self, purpose: Purpose) -> None:
+        """Give the model random numbers that no other pass of this run gets."""
+        self.drawn += 1
+        self.model.reseed(stream_key(f"{self.seed} {purpose} {self.session} {self.drawn}"))
 
     def _admit(self, assignment: Assignment, rows: Sequence[int], clean: Clean) -> InFlight:
         device = clean.x.device
@@ -135,11 +185,14 @@ class Engine:
             y=clean.y,
             standing=standing,
             answer=Answer(torch.zeros_like(clean.logits), zeros, torch.zeros_like(clean.x), standing),
+            looks=1 if self.draws is None else self.draws.attack,
+            kept=None if self.draws is None else Kept.around(clean.x, self.draws.kept),
+            length=assignment.attack.cost().forwards // assignment.attack.attempts(),
         )
 
     def _advance(self, flight: InFlight, queues: dict[type, deque[Part]]) -> list[Attempted]:
         """Hand the search its answer and queue what it asks next; the records of its rows if it has ended."""
-        outcome: Outcome = "stood"
+        outcome: Outcome = "stood" if self.draws is None else "proposed"
         reason = None
         if flight.count > 0:
             try:
@@ -174,23 +227,47 @@ class Engine:
 
     def _evaluate(self, batch: list[Part]) -> _Evaluated:
         points = torch.cat([part.flight.points_here[part.low : part.high] for part in batch])
-        if isinstance(query_of(batch[0]), Scores):
-            return self._scored(points)
+        y = torch.cat([part.flight.y_here[part.low : part.high] for part in batch])
+        query = query_of(batch[0])
+        if isinstance(query, Scores):
+            return self._looked_at(self._scoring(points), y)
         if self.pull_in > 0:
             points = points.clamp(self.threat.low + self.pull_in, self.threat.high - self.pull_in)
 
         def climbed(start: int, end: int) -> Climbed:
             return self.model.gradient(points[start:end], lambda logits: _climb(batch, logits, start))
 
-        return self._bisected(points, climbed)
+        rivals = tuple(query.targets.shape[1:]) if isinstance(query, Gradients) else ()
+        return self._looked_at(_Pass(points, climbed, rivals), y)
 
-    def _scored(self, points: Inputs) -> _Evaluated:
-        return self._bisected(points, lambda start, end: _unclimbed(points[start:end], self.model))
+    def _looked_at(self, way: _Pass, y: Labels) -> _Evaluated:
+        """Evaluate a batch; where the model is randomised as often as the suite says, for the mean of what it answers."""
+        points, failures = way.points, dict[int, str]()
+        if self.draws is None:
+            climbed = self._bisected(way, failures)
+            return _Evaluated(points, climbed, failures, margin_of(climbed.logits, y), None)
+        looks = self.draws.attack
+        means: Climbed | None = None
+        margin, right = points.new_zeros(len(points)), points.new_zeros(len(points))
+        for _ in range(looks):
+            self._draw("attack")
+            share = Climbed(*(piece / looks for piece in self._bisected(way, failures)))
+            means = share if means is None else Climbed(*(a + b for a, b in zip(means, share, strict=True)))
+            own = margin_of(share.logits, y)
+            margin, right = margin + own, right + (own > 0).to(right.dtype) / looks
+        assert means is not None
+        return _Evaluated(points, means, failures, margin, right.where(margin.isfinite(), torch.nan))
 
-    def _bisected(self, points: Inputs, evaluate: Callable[[int, int], Climbed]) -> _Evaluated:
-        """Evaluate all points at once, or where the model raises in halves, down to the rows that it fails on."""
+    def _scoring(self, points: Inputs) -> _Pass:
+        return _Pass(points, lambda start, end: _unclimbed(points[start:end], self.model))
+
+    def _bisected(self, way: _Pass, failures: dict[int, str]) -> Climbed:
+        """Evaluate all points at once, or where the model raises in halves, down to the rows that it fails on.
+
+        Why it failed on a row is added to ``failures``.
+        """
+        points, evaluate = way.points, way.evaluate
         pieces: list[Climbed] = []
-        failures: dict[int, str] = {}
         spans = [(0, len(points))]
         while spans:
             start, end = spans.pop()
@@ -211,12 +288,11 @@ class Engine:
                     whole = len(failures) == len(points) > 1 and not isinstance(error, _LossRaised)
                     if whole and not self._answers_still():
                         raise _failed(error, f"all of {len(points)} rows", "a model that takes these inputs") from error
-                    pieces.append(_unknown(points[start:end], self.classes))
+                    pieces.append(_unknown(points[start:end], self.classes, way.rivals))
                     continue
             middle = (start + end) // 2
             spans += [(middle, end), (start, middle)]
-        climbed = pieces[0] if len(pieces) == 1 else Climbed(*(torch.cat(parts) for parts in zip(*pieces, strict=True)))
-        return _Evaluated(points, climbed, failures)
+        return pieces[0] if len(pieces) == 1 else Climbed(*(torch.cat(parts) for parts in zip(*pieces, strict=True)))
 
     def _answers_still(self) -> bool:
         """Whether the model, having raised on a whole batch, still answers where it has answered before.
@@ -235,19 +311,20 @@ class Engine:
 
     def _judge(self, batch: list[Part], evaluated: _Evaluated) -> Step:
         """Count the passes, find the rows that fell or cannot be judged, and hand each search its share."""
-        points, climbed = evaluated.points, evaluated.climbed
-        climbing = isinstance(query_of(batch[0]), Gradient)
-        step = Step([], [], len(points), len(points) if climbing else 0)
-        margin = margin_of(climbed.logits, torch.cat([part.flight.y_here[part.low : part.high] for part in batch]))
+        climbed, margin = evaluated.climbed, evaluated.margin
+        passes = cost_of(query_of(batch[0])).times(len(evaluated.points) * batch[0].flight.looks)
+        step = Step([], [], *passes)
         readable = _finite(climbed.logits)
-        usable = readable & _finite(climbed.grad) if climbing else readable
-        quiet = bool((usable & (margin > 0)).all())
+        usable = readable & _finite(climbed.grad) if passes.backwards else readable
+        quiet = bool((usable if evaluated.right is not None else usable & (margin > 0)).all())
         if not quiet:
             margin = margin.where(readable, torch.nan)
         start = 0
         for part in batch:
             here = slice(start, start + part.length)
             part.flight.keep_best(part.low, part.high, margin[here])
+            if evaluated.right is not None:
+                part.flight.keep(part.low, part.high, evaluated.right[here], margin[here])
             if not quiet:
                 self._sort_out(part, here, evaluated, margin[here], usable[here], step)
             part.flight.take(part.low, part.high, Climbed(*(piece[here] for piece in climbed)))
@@ -260,7 +337,7 @@ class Engine:
         """Claim the rows of a part that fell, and end those that cannot be judged."""
         flight = part.flight
         points, logits = evaluated.points[here], evaluated.climbed.logits[here]
-        fell = margin <= 0
+        fell = margin <= 0 if evaluated.right is None else torch.zeros_like(usable)
         places = fell.nonzero().squeeze(1)
         fell[places] = self.threat.contains(flight.ball_here.x[places + part.low], points[places])
         decided = decision(logits, flight.y_here[part.low : part.high])
@@ -294,7 +371,7 @@ class _LossRaised(Exception):
     """An attack's loss raised: the attack's fault, not the model's."""
 
 
-def _climb(batch: list[Part], logits: Logits, first: int) -> PerRow:
+def _climb(batch: list[Part], logits: Logits, first: int) -> Losses:
     try:
         return losses_of(batch, logits, first)
     except Exception as error:  # whatever an attack's loss raises belongs to the attack
@@ -318,9 +395,11 @@ def _unclimbed(points: Inputs, model: Model) -> Climbed:
     return Climbed(model.scores(points), nothing.expand(len(points)), nothing.expand(points.shape))
 
 
-def _unknown(points: Inputs, classes: int) -> Climbed:
+def _unknown(points: Inputs, classes: int, rivals: tuple[int, ...]) -> Climbed:
+    """What stands for the answer to a row that the model fails on; ``rivals`` is empty, or how many losses it has."""
     unknown = points.new_full((len(points), classes), torch.nan)
-    return Climbed(unknown, unknown[:, 0], torch.zeros_like(points))
+    loss = points.new_full((len(points), *rivals), torch.nan)
+    return Climbed(unknown, loss, points.new_zeros(len(points), *rivals, *points.shape[1:]))
 
 
 def _failed(error: Exception, on: str, expected: str) -> ModelFailed:

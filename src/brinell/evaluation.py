@@ -5,6 +5,7 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -14,12 +15,14 @@ from torch import nn
 
 from brinell.claim import threat_of
 from brinell.errors import BadInput
+from brinell.frequencies import RandomisedFigures
 from brinell.metrics import Figures, PerturbationSize, Proportion
 from brinell.models.outputs import OUTPUTS, Outputs
 from brinell.models.torch_model import TorchModel
 from brinell.opening import begin
 from brinell.opening import resume as resumed
 from brinell.points import WITNESSES
+from brinell.randomised import carry_out
 from brinell.records import RowRecord
 from brinell.result import Reading, conclude, read_run
 from brinell.rows import Layout, Rows, rows_of
@@ -73,6 +76,11 @@ class Result:
     def attack_success_rate(self) -> Proportion:
         """Broken rows, over the initially correct rows."""
         return self.figures.attack_success_rate
+
+    @property
+    def randomised(self) -> RandomisedFigures | None:
+        """How often a randomised model is right: expected, against a persistent attacker, by majority. None for the others."""
+        return self._reading.randomised
 
     @property
     def perturbation(self) -> PerturbationSize:
@@ -227,7 +235,8 @@ def finish(run: Run, observer: Observer = ignore, *, stop: Callable[[], bool] = 
     """Carry a run to its end, or to where ``stop`` says; seal its folder in any case."""
     state = "interrupted"
     try:
-        if run.go(observer, stop):
+        go = run.go if run.suite.draws is None else partial(carry_out, run)
+        if go(observer, stop):
             state = "complete"
     finally:
         try:

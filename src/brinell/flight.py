@@ -7,13 +7,14 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from brinell.kept import Kept
 from brinell.losses import TargetedLoss
 from brinell.models.protocol import Climbed
-from brinell.queries import Answer, Cost, Gradient, Query, Search
-from brinell.shapes import Indices, Inputs, Labels, Logits, Mask, PerRow
+from brinell.queries import Answer, Cost, Gradient, Gradients, Query, Search
+from brinell.shapes import Indices, Inputs, Labels, Logits, Losses, Mask, PerRow
 from brinell.threat import Ball
 
-Outcome = Literal["fell", "stood", "error"]
+Outcome = Literal["fell", "stood", "proposed", "error"]
 
 
 class Clean(NamedTuple):
@@ -49,6 +50,8 @@ class Attempted(NamedTuple):
     backwards: int
     reason: str | None
     """Why the attempt ended in an error; None for the others."""
+    kept: Inputs | None = None
+    """Points ``(stretch, *feature)`` that are worth another look, where the model is randomised."""
 
 
 class Step(NamedTuple):
@@ -71,6 +74,12 @@ class InFlight:
     y: Labels
     standing: Mask
     answer: Answer
+    looks: int = 1
+    """Passes over each point of a query."""
+    kept: Kept | None = None
+    """Set where the model is randomised: no row falls then."""
+    length: int = 1
+    """Forward passes of a row that goes through the whole attempt, a look counted once."""
     query: Query | None = None
     positions: Indices = field(init=False)
     """Places, among the search's rows, of those that stood when the query came; a part is a stretch of these."""
@@ -100,7 +109,7 @@ class InFlight:
     def ask(self, query: Query) -> None:
         """Take the next query; rows that have fallen since the last one are left out from now on."""
         if self.query is not None:
-            self.made = self.made + cost_of(self.query)
+            self.made = self.made + cost_of(self.query).times(self.looks)
         if self.count < len(self.positions):
             stays = self.standing[self.positions]
             self.positions, self.best_here = self.positions[stays], self.best_here[stays]
@@ -109,6 +118,14 @@ class InFlight:
         self.points_here = query.points if everywhere else query.points[self.positions]
         self.inside_here = self.ball_here.holds(self.points_here)
         self.query, self.awaited, self.begun = query, len(self.positions), False
+
+    def keep(self, low: int, high: int, right: PerRow, margin: PerRow) -> None:
+        """Offer the points of a stretch of rows, with what came back for them, to those that are kept."""
+        assert self.kept is not None
+        stretches = self.kept.right.shape[1]
+        stretch = min(self.made.forwards // self.looks * stretches // self.length, stretches - 1)
+        here = slice(low, high)
+        self.kept.offer(self.positions[here], stretch, self.points_here[here], right, margin, self.inside_here[here])
 
     def leave(self, gone: Mask, low: int, high: int) -> None:
         """Take note that some of a stretch of rows no longer stand."""
@@ -121,10 +138,8 @@ class InFlight:
             self.answer = Answer(climbed.logits, climbed.loss, climbed.grad, self.standing)
         else:
             if not self.begun:
-                logits = climbed.logits.new_zeros(len(self.rows), climbed.logits.shape[1])
-                self.answer = Answer(
-                    logits, self.ball.x.new_zeros(len(self.rows)), torch.zeros_like(self.ball.x), self.standing
-                )
+                logits, loss, grad = (piece.new_zeros(len(self.rows), *piece.shape[1:]) for piece in climbed)
+                self.answer = Answer(logits, loss, grad, self.standing)
             places = self.positions[low:high]
             self.answer.logits.index_copy_(0, places, climbed.logits)
             self.answer.loss.index_copy_(0, places, climbed.loss)
@@ -139,15 +154,16 @@ class InFlight:
 
     def ended(self, place: int, outcome: Outcome, reason: str | None) -> Attempted:
         """The record of the row at a place of ``positions`` whose attempt has ended, with the query under way."""
-        best = float(self.best_here[place])
-        made = self.made + cost_of(self.query) if self.query is not None else self.made
+        best, position = float(self.best_here[place]), int(self.positions[place])
+        made = self.made + cost_of(self.query).times(self.looks) if self.query is not None else self.made
         return Attempted(
-            row=self.rows[int(self.positions[place])],
+            row=self.rows[position],
             outcome=outcome,
             best_margin=best if best < float("inf") else None,
             forwards=made.forwards,
             backwards=made.backwards,
             reason=reason,
+            kept=self.kept.points[position] if self.kept is not None and outcome == "proposed" else None,
         )
 
 
@@ -165,7 +181,9 @@ class Part(NamedTuple):
 
 
 def cost_of(query: Query) -> Cost:
-    """The passes that a query makes on each row."""
+    """The passes that a query makes on each row, in one look."""
+    if isinstance(query, Gradients):
+        return Cost(1, query.targets.shape[1])
     return Cost(1, 1) if isinstance(query, Gradient) else Cost(1, 0)
 
 
@@ -175,22 +193,28 @@ def query_of(part: Part) -> Query:
     return part.flight.query
 
 
-def losses_of(batch: list[Part], logits: Logits, first: int) -> PerRow:
-    """The loss of each row of a stretch of the batch, by its own query; ``first`` is the stretch's first row."""
+def losses_of(batch: list[Part], logits: Logits, first: int) -> Losses:
+    """The losses of each row of a stretch of the batch, by its own query; ``first`` is the stretch's first row."""
     losses = []
     start = 0
     for part in batch:
         end = start + part.length
         low, high = max(start, first), min(end, first + len(logits))
         if low < high:
-            query = query_of(part)
-            assert isinstance(query, Gradient)
             here = slice(part.low + low - start, part.low + high - start)
-            own, y = logits[low - first : high - first], part.flight.y_here[here]
-            if isinstance(query.loss, TargetedLoss):
-                assert query.target is not None
-                losses.append(query.loss.climb(own, y, query.target[part.flight.positions[here]]))
-            else:
-                losses.append(query.loss.climb(own, y))
+            losses.append(_losses_here(part.flight, here, logits[low - first : high - first]))
         start = end
     return losses[0] if len(losses) == 1 else torch.cat(losses)
+
+
+def _losses_here(flight: InFlight, here: slice, logits: Logits) -> Losses:
+    """The losses of a stretch of the rows of one search."""
+    query, y = flight.query, flight.y_here[here]
+    if isinstance(query, Gradients):
+        targets = query.targets[flight.positions[here]]
+        return torch.stack([query.loss.climb(logits, y, target) for target in targets.unbind(1)], dim=1)
+    assert isinstance(query, Gradient)
+    if isinstance(query.loss, TargetedLoss):
+        assert query.target is not None
+        return query.loss.climb(logits, y, query.target[flight.positions[here]])
+    return query.loss.climb(logits, y)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from brinell.errors import BadInput
-from brinell.records import AttemptRecord, Record, RowRecord, SessionRecord, columns
+from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, SessionRecord, columns
 
 LEDGER = "ledger.sqlite"
 
@@ -19,6 +19,7 @@ _SQL = {int: "INTEGER", float: "REAL", str: "TEXT"}
 _TABLES: dict[type[Record], tuple[str, str]] = {
     RowRecord: ("rows", "row"),
     AttemptRecord: ("attempts", "row, stage, attempt"),
+    FrequencyRecord: ("frequencies", "row"),
     SessionRecord: ("sessions", "session"),
 }
 
@@ -55,7 +56,7 @@ class Ledger:
             if not path.is_file():
                 raise sqlite3.DatabaseError("no such file")
             ledger = cls(path)
-            ledger._db.execute("SELECT count(*) FROM rows, sessions LIMIT 1")
+            ledger._db.execute("SELECT count(*) FROM rows, sessions, frequencies LIMIT 1")
         except sqlite3.DatabaseError as error:
             raise BadInput(
                 f"ledger {path}", got=str(error), expected="the ledger of a run", remedy="Name the run's folder."
@@ -115,6 +116,17 @@ class Ledger:
         """All stretches of work, in order."""
         return [SessionRecord(**dict(record)) for record in self._db.execute("SELECT * FROM sessions ORDER BY session")]
 
+    def frequencies(self) -> list[FrequencyRecord]:
+        """How often a randomised model was right, row by row; empty for a deterministic one."""
+        return [
+            FrequencyRecord(**dict(record)) for record in self._db.execute("SELECT * FROM frequencies ORDER BY row")
+        ]
+
+    def update_frequency(self, row: int, **values: int) -> None:
+        """Change some fields of one row's frequencies."""
+        assignments = ", ".join(f"{name} = ?" for name in values)
+        self._db.execute(f"UPDATE frequencies SET {assignments} WHERE row = ?", [*values.values(), row])
+
     def update_row(self, row: int, **values: int | float | str | None) -> None:
         """Change some fields of one row."""
         assignments = ", ".join(f"{name} = ?" for name in values)
@@ -171,6 +183,14 @@ class Ledger:
         """Rows whose attempt of that attack has ended."""
         query = "SELECT row FROM attempts WHERE stage = ? AND attempt = ?"
         return {record["row"] for record in self._db.execute(query, (stage, attempt))}
+
+    def proposers(self) -> dict[int, list[tuple[int, int]]]:
+        """The attempts, as (stage, attempt), that kept candidates of each row."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        query = "SELECT row, stage, attempt FROM attempts WHERE outcome = 'proposed' ORDER BY row, stage, attempt"
+        for record in self._db.execute(query):
+            found.setdefault(record["row"], []).append((record["stage"], record["attempt"]))
+        return found
 
     def settle(self) -> None:
         """The suite is through: rows still pending are standing, or in error where an attempt could not be judged."""

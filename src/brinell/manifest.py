@@ -18,10 +18,11 @@ MANIFEST = "manifest.json"
 SPEC = "spec.toml"
 ROWS_TABLE = "rows.parquet"
 ATTEMPTS_TABLE = "attempts.parquet"
+FREQUENCIES_TABLE = "frequencies.parquet"
 RESULT = "result.json"
-DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, RESULT)
+DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, FREQUENCIES_TABLE, RESULT)
 """Files that are made from the ledger when a session ends."""
-FORMAT = 1
+FORMAT = 2
 """Version of the run folder's format; raised with every change that a reader must know of."""
 
 

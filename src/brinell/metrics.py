@@ -115,6 +115,10 @@ class Passes:
     """On the clean inputs, one a row."""
     referee_forwards: int
     """To confirm witnesses."""
+    select_forwards: int
+    """To choose among candidates, controls included (randomised models)."""
+    score_forwards: int
+    """To score the chosen points (randomised models)."""
     cut_off_forwards: int
     """In attempts that were cut off; a resume makes them again."""
     cut_off_backwards: int
@@ -124,8 +128,9 @@ class Passes:
 
     @property
     def forwards(self) -> int:
-        """All forward passes that the figures rest on: clean, attacks and referee."""
-        return self.clean_forwards + self.attack_forwards + self.referee_forwards
+        """All forward passes that the figures rest on: clean, attacks, referee, choosing and scoring."""
+        judged = self.referee_forwards + self.select_forwards + self.score_forwards
+        return self.clean_forwards + self.attack_forwards + judged
 
     @property
     def backwards(self) -> int:
@@ -164,10 +169,14 @@ def figures_of(
     norm: str,
     eps: float,
     stages: int,
+    randomised: bool,
 ) -> Figures:
-    """The figures that follow from a ledger; the suite has so many stages."""
+    """The figures that follow from a ledger; the suite has so many stages.
+
+    Of a randomised model nothing is known of a row before it is scored.
+    """
     status: dict[str, int] = {name: sum(row.status == name for row in rows) for name in STATUSES}
-    unscored = sum(row.clean_prediction is None for row in rows)
+    unscored = status["pending"] if randomised else sum(row.clean_prediction is None for row in rows)
     wrong = status["misclassified"]
     correct = len(rows) - wrong - unscored
     robust = status["standing"] + status["certified"]
@@ -240,6 +249,8 @@ def _passes(rows: Sequence[RowRecord], sessions: Sequence[SessionRecord]) -> Pas
         attack_backwards=attack_backwards,
         clean_forwards=sum(session.clean_forwards for session in sessions),
         referee_forwards=sum(session.referee_forwards for session in sessions),
+        select_forwards=sum(session.select_forwards for session in sessions),
+        score_forwards=sum(session.score_forwards for session in sessions),
         cut_off_forwards=made_forwards - attack_forwards,
         cut_off_backwards=made_backwards - attack_backwards,
         preflight_forwards=sum(session.preflight_forwards for session in sessions),

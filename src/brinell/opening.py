@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from filelock import FileLock, Timeout
 
@@ -22,7 +24,7 @@ from brinell.manifest import (
     replace_text,
     write_manifest,
 )
-from brinell.points import CLEAN_LOGITS, ORIGINALS, WITNESSES, PointFile
+from brinell.points import CANDIDATES, CLEAN_LOGITS, ORIGINALS, WITNESSES, PointFile
 from brinell.preflight import Readiness, preflight
 from brinell.records import RowRecord
 from brinell.run import Run
@@ -32,7 +34,7 @@ from brinell.suites.suite import Suite
 from brinell.threat import Threat
 
 LOCK = ".lock"
-BEGUN = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, SPEC, LOCK)
+BEGUN = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, CANDIDATES, SPEC, LOCK)
 """Files that a run has before it has a manifest."""
 
 
@@ -61,9 +63,10 @@ def begin(subject: Subject, folder: Path) -> Run:
             else "Name another with --out.",
         )
     subject.suite.check(subject.threat.norm)
-    ready = preflight(subject.model, subject.rows, subject.threat, batch_size=subject.batch_size)
-    suite = subject.suite.fit(ready.classes)
-    notes = [*ready.notes, *subject.suite.replacements(suite)]
+    asked = subject.suite.within(subject.threat.norm)
+    ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
+    suite = asked.fit(ready.classes)
+    notes = [*ready.notes, *asked.replacements(suite)]
     folder.mkdir(parents=True, exist_ok=True)
     lock = _locked(folder)
     manifest = _manifest(subject, suite, ready, folder, notes)
@@ -88,7 +91,7 @@ def resume(subject: Subject, folder: Path) -> Run:
         If the folder holds no run, or model, rows, threat model, suite or seed are not those that it was begun with.
     """
     manifest = read_manifest(folder)
-    suite = subject.suite.fit(manifest.model["classes"])
+    suite = subject.suite.within(subject.threat.norm).fit(manifest.model["classes"])
     then_and_now = {
         "model fingerprint": (manifest.model["fingerprint"], subject.model.fingerprint()),
         "rows": (manifest.data["digest"], subject.rows.digest()),
@@ -142,9 +145,10 @@ def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, le
         seed=subject.seed,
         batch_size=manifest.batch_size,
         pull_in=manifest.pull_in,
+        draws=suite.draws,
     )
     with ledger.transaction():
-        session = ledger.start_session(now())
+        session = engine.session = ledger.start_session(now())
     return Run(
         folder=folder,
         subject=subject,
@@ -157,7 +161,15 @@ def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, le
         witnesses=PointFile(folder / WITNESSES, shape, rows.x.dtype),
         originals=PointFile(folder / ORIGINALS, shape, rows.x.dtype),
         clean_logits=PointFile(folder / CLEAN_LOGITS, (len(rows), engine.classes), rows.x.dtype),
+        candidates=_candidates(folder, suite, shape, rows.x.dtype),
     )
+
+
+def _candidates(folder: Path, suite: Suite, shape: tuple[int, ...], dtype: np.dtype[Any]) -> PointFile | None:
+    """A place for each point that the attempts on a randomised model may keep."""
+    if suite.draws is None:
+        return None
+    return PointFile(folder / CANDIDATES, (shape[0] * suite.attempts() * suite.draws.kept, *shape[1:]), dtype)
 
 
 def _row_records(subject: Subject) -> Iterator[RowRecord]:

@@ -9,6 +9,7 @@ from brinell.losses import CROSS_ENTROPY
 from brinell.preflight import preflight
 from brinell.queries import Cost
 from brinell.subject import Subject
+from brinell.suites.suite import Suite
 
 ROUNDS = 3
 
@@ -50,8 +51,9 @@ def plan_of(subject: Subject) -> Plan:
     from brinell.attacks.catalogue import title
 
     subject.suite.check(subject.threat.norm)
-    ready = preflight(subject.model, subject.rows, subject.threat, batch_size=subject.batch_size)
-    suite = subject.suite.fit(ready.classes)
+    asked = subject.suite.within(subject.threat.norm)
+    ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
+    suite = asked.fit(ready.classes)
     forward, gradient = _seconds_per_row(subject, ready.batch_size)
     rows = len(subject.rows)
     per_row = suite.cost() if subject.threat.eps > 0 else Cost(0, 0)
@@ -59,13 +61,18 @@ def plan_of(subject: Subject) -> Plan:
         rows=rows,
         classes=ready.classes,
         batch_size=ready.batch_size,
-        attacks=tuple((title(attack), attack.attempts(), attack.cost()) for attack in suite.attacks),
-        most=per_row.times(rows) + Cost(rows, 0),
-        least_forwards=3 * rows,
+        attacks=tuple((title(attack), attack.attempts(), attack.cost().times(suite.looks)) for attack in suite.attacks),
+        most=per_row.times(rows) + _besides(suite).times(rows),
+        least_forwards=3 * rows if suite.draws is None else per_row.forwards * rows + _besides(suite).forwards * rows,
         forward_seconds=forward,
         gradient_seconds=gradient,
-        notes=(*ready.notes, *subject.suite.replacements(suite)),
+        notes=(*ready.notes, *asked.replacements(suite)),
     )
+
+
+def _besides(suite: Suite) -> Cost:
+    """Passes on a row besides the attacks', at most."""
+    return Cost(1 if suite.draws is None else suite.draws.besides(suite.attempts()), 0)
 
 
 def _seconds_per_row(subject: Subject, batch_size: int) -> tuple[float, float]:

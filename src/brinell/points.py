@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 WITNESSES = "witnesses.npy"
 ORIGINALS = "originals.npy"
 CLEAN_LOGITS = "clean_logits.npy"
+CANDIDATES = "candidates.npy"
 
 
 class PointFile:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from brinell.draws import Draws
 from brinell.errors import BadInput
 from brinell.losses import CROSS_ENTROPY
 from brinell.models.outputs import check_scores, unwrapped
@@ -26,6 +27,10 @@ ALONE = 4
 """Rows that are also scored one by one."""
 NOISY = 1e-4
 """Relative difference of logits between two passes (float32) above which it is noted."""
+RANDOM = 1e-2
+"""Relative difference of logits between two passes above which the model is randomised, whatever it decides."""
+WEAK_SIGNAL = 0.3
+"""Cosine between two halves of an attack's draws below which their mean gradient is mostly noise."""
 PULL_IN = 1e-6
 """How far inside the box gradients are taken where its faces mask them, as a fraction of the box's width."""
 BATCH_SIZES = (64, 128, 256, 512)
@@ -47,8 +52,12 @@ class Readiness:
     """What was adapted or is worth knowing, a sentence each."""
 
 
-def preflight(model: TorchModel, rows: Rows, threat: Threat, *, batch_size: int | None) -> Readiness:
+def preflight(
+    model: TorchModel, rows: Rows, threat: Threat, draws: Draws | None, *, batch_size: int | None
+) -> Readiness:
     """Check data, threat model and model, and choose the batch size if it is not given.
+
+    ``draws`` is given where the model is to be taken for randomised.
 
     Raises
     ------
@@ -71,10 +80,13 @@ def preflight(model: TorchModel, rows: Rows, threat: Threat, *, batch_size: int 
         logits = model.scores(x)
         ready.forwards += len(x)
         with _refusal("model", "a model that takes these rows in any batch"):
-            check_repeatable(model, x, logits, ready)
-            check_batch_independence(model, x, logits, ready)
+            check_repeatable(model, x, logits, draws, ready)
+            if draws is None:
+                check_batch_independence(model, x, logits, ready)
         with _refusal("model gradients", "logits that are differentiable by the input"):
             check_gradients(model, x, y, ready)
+            if draws is not None:
+                check_signal(model, x, y, draws, ready)
         check_faces(model, x, y, threat, ready)
         ready.batch_size = batch_size or _fastest_batch_size(model, x, y, len(rows), ready)
     return ready
@@ -184,8 +196,11 @@ def check_labels(rows: Rows, ready: Readiness) -> None:
         ready.notes.append(f"the model has {ready.classes} outputs, the labels of these rows go from 0 to {used - 1}")
 
 
-def check_repeatable(model: TorchModel, x: Inputs, logits: Logits, ready: Readiness) -> None:
-    """Refuse a model whose decisions differ between two passes on the same batch; note logits that do."""
+def check_repeatable(model: TorchModel, x: Inputs, logits: Logits, draws: Draws | None, ready: Readiness) -> None:
+    """Refuse a model whose decisions differ between passes on the same batch, unless it is taken for randomised.
+
+    So is one whose logits differ by more than rounding can explain: its decisions may differ where nobody has looked.
+    """
     buffers = [buffer.detach().clone() for buffer in model.module.buffers()]
     differs, change = 0, 0.0
     for _ in range(2):
@@ -193,14 +208,22 @@ def check_repeatable(model: TorchModel, x: Inputs, logits: Logits, ready: Readin
         ready.forwards += len(x)
         differs = max(differs, int((again.argmax(1) != logits.argmax(1)).sum()))
         change = max(change, _relative_change(again, logits))
-    if differs:
+    if draws is not None:
+        if change == 0:
+            ready.notes.append(
+                "the model gave the same logits three times: if it is deterministic, a suite for deterministic models says "
+                "more for fewer passes"
+            )
+    elif differs or change > RANDOM:
+        found = f"other decisions on {differs} of {len(x)} rows" if differs else f"logits that differ by {change:.0%}"
         raise BadInput(
             "model",
-            got=f"other decisions on {differs} of {len(x)} rows when asked twice",
+            got=f"{found} when the same rows are asked again",
             expected="a deterministic model",
-            remedy="Switch its randomness off, or fix it; figures for randomised models need another protocol.",
+            remedy="If it is randomised, choose a suite that measures how often it is right: --suite autoattack-rand. "
+            "Else switch its randomness off.",
         )
-    if change > NOISY:
+    elif change > NOISY:
         ready.notes.append(
             f"logits of the same batch differ by up to {change:.1e} between two passes; decisions do not"
         )
@@ -238,6 +261,21 @@ def check_gradients(model: TorchModel, x: Inputs, y: Labels, ready: Readiness) -
             f"the gradient of the cross-entropy is exactly zero on {zero} of {len(x)} rows: do not trust "
             "cross-entropy alone here"
         )
+
+
+def check_signal(model: TorchModel, x: Inputs, y: Labels, draws: Draws, ready: Readiness) -> None:
+    """Say how far the mean gradient over an attack's draws is a direction, and how far it is noise."""
+    halves = []
+    each = max(draws.attack // 2, 1)
+    for _ in range(2):
+        halves.append(sum((model.gradient(x, _climb(y)).grad for _ in range(each)), torch.zeros_like(x)).flatten(1))
+        ready.forwards += each * len(x)
+        ready.backwards += each * len(x)
+    cosine = float(torch.nn.functional.cosine_similarity(halves[0], halves[1], dim=1).nan_to_num(0.0).median())
+    weak = "; below 0.3 an attack follows noise: raise the suite's draws for attacks" if cosine < WEAK_SIGNAL else ""
+    ready.notes.append(
+        f"gradients of cross-entropy averaged over {each} draws and over {each} others: median cosine {cosine:.2f}{weak}"
+    )
 
 
 def check_faces(model: TorchModel, x: Inputs, y: Labels, threat: Threat, ready: Readiness) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 from brinell.geometry import Norm
 from brinell.losses import Loss, TargetedLoss
 from brinell.random import Noise
-from brinell.shapes import Inputs, Labels, Logits, Mask, PerRow
+from brinell.shapes import Inputs, Labels, Logits, Losses, Mask, Rivals, Slopes
 from brinell.threat import Ball
 
 
@@ -26,13 +26,23 @@ class Gradient:
 
 
 @dataclass(frozen=True, eq=False)
+class Gradients:
+    """Asks for the gradients towards several classes at each point: one forward pass a row, a backward pass a class."""
+
+    points: Inputs
+    loss: TargetedLoss
+    targets: Rivals
+    """The classes, per row."""
+
+
+@dataclass(frozen=True, eq=False)
 class Scores:
     """Asks for the logits at each point: one forward pass a row."""
 
     points: Inputs
 
 
-Query = Gradient | Scores
+Query = Gradient | Gradients | Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +50,11 @@ class Answer:
     """What came back. Rows that have fallen keep their place; what stands there is of no meaning."""
 
     logits: Logits
-    loss: PerRow
-    """The climbed loss; 0 where the query asked for scores only."""
-    grad: Inputs
-    """Gradient of the loss by the input; 0 where the query asked for scores only."""
+    loss: Losses
+    """The climbed loss, ``(row)``, or ``(row, rival)`` for ``Gradients``; 0 where the query asked for scores only."""
+    grad: Slopes
+    """Gradient of the loss by the input, shaped like the input, or ``(row, rival, *feature)`` for ``Gradients``; 0 where
+    the query asked for scores only."""
     standing: Mask
     """Rows on which the model has not erred yet. A query's points for the others cost nothing."""
 
@@ -108,7 +119,12 @@ class Attack(Protocol):
         ...
 
 
+def rivals_by_logit(given: Given, count: int) -> Rivals:
+    """The ``count`` wrong classes with the highest clean logits, in descending order, per row."""
+    wrong = given.logits.scatter(1, given.y[:, None], -float("inf"))
+    return wrong.argsort(dim=1, descending=True, stable=True)[:, :count]
+
+
 def targets_by_logit(given: Given, rank: int) -> Labels:
     """The wrong class with the ``rank``-th highest clean logit, from 0, per row."""
-    wrong = given.logits.scatter(1, given.y[:, None], -float("inf"))
-    return wrong.argsort(dim=1, descending=True, stable=True)[:, rank]
+    return rivals_by_logit(given, rank + 1)[:, rank]

@@ -26,27 +26,32 @@ class RowRecord:
     """SHA-256 of the clean input (precision, shape, values) and the label."""
     status: str
     """``misclassified`` before any attack; ``broken``: has a confirmed witness; ``certified``; ``standing``: went through
-    the whole suite and is not broken; ``pending``: the run has not got to its end; ``error``: could not be judged."""
+    the whole suite and is not broken; ``pending``: the run has not got to its end; ``error``: could not be judged. Of a
+    randomised model: ``misclassified`` if it is wrong in at least half of the draws that score the clean input, else
+    ``broken`` if it is in at least half of those that score the chosen point, else ``standing``."""
     clean_prediction: int | None
-    """Class that the model gives the clean input."""
+    """Class that the model gives the clean input; of a randomised model, by its mean logits."""
     clean_margin: float | None
-    """``logits[y] - max_{j != y} logits[j]`` on the clean input, in logit units; above 0 if and only if correct."""
+    """``logits[y] - max_{j != y} logits[j]`` on the clean input, in logit units; above 0 if and only if correct. Of a
+    randomised model, of its mean logits."""
     input_size: float | None
     """Norm of the clean input in the threat model's norm, in input units."""
     stage: int | None
-    """Place in the suite, from 0, of the attack that found the witness."""
+    """Place in the suite, from 0, of the attack that found the witness (randomised: the chosen point; None where that is
+    the clean input)."""
     attempt: int | None
     """Attempt of that attack, from 0."""
     prediction: int | None
     """Class that the model gives the witness."""
     margin: float | None
-    """Margin at the witness when it was found, in logit units; 0 or below."""
+    """Margin at the witness when it was found, in logit units; 0 or below. Randomised: of the mean logits over the draws
+    that score the chosen point, of either sign."""
     distance: float | None
-    """Norm of witness minus clean input, computed in float64, in input units."""
+    """Norm of witness (randomised: chosen point) minus clean input, computed in float64, in input units."""
     witness_digest: str | None
-    """SHA-256 of the witness's values as stored."""
+    """SHA-256 of the witness's (randomised: chosen point's) values as stored."""
     confirmed: int
-    """1 once the referee has confirmed the witness, else 0."""
+    """1 once the referee has confirmed the witness, or the chosen point has been scored, else 0."""
     unconfirmed: int
     """Witnesses of this row that the referee did not confirm."""
     forwards: int
@@ -68,15 +73,44 @@ class AttemptRecord:
     attempt: int
     """Which attempt of the attack, from 0."""
     outcome: str
-    """``fell``: a witness was found; ``stood``; ``unconfirmed``: a witness that the referee refused; ``error``."""
+    """``fell``: a witness was found; ``stood``; ``unconfirmed``: a witness that the referee refused; ``proposed``: points
+    of it were candidates for scoring (randomised models, whose rows do not fall); ``error``."""
     best_margin: float | None
-    """Least margin met inside the threat set, in logit units."""
+    """Least margin met inside the threat set, in logit units; of a randomised model, least mean margin."""
     forwards: int
     """Forward passes made on this row in this attempt."""
     backwards: int
     """Backward passes, counted likewise."""
     reason: str | None
     """Why the attempt ended in an error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrequencyRecord:
+    """How often a randomised model was right on one row. No draw of the model counts in two places."""
+
+    row: int
+    """Index in the data set."""
+    clean_draws: int
+    """Draws that score the clean input."""
+    clean_correct: int
+    """How many of them were right."""
+    candidates: int | None
+    """Points among which one was chosen: those kept of the attempts, and the clean input."""
+    candidate: int | None
+    """Place of the chosen one among all that the suite's attempts can keep, in their order; -1: the clean input."""
+    select_draws: int | None
+    """Draws of the chosen point that it was chosen by; 0 where there was nothing to choose from."""
+    select_correct: int | None
+    """How many of them were right: an estimate that is too low, for the point was chosen by it."""
+    control_draws: int | None
+    """As ``select_draws``, where every candidate is the clean input: what choosing makes of noise alone."""
+    control_correct: int | None
+    """How many of them were right."""
+    draws: int | None
+    """Fresh draws that score the chosen point."""
+    correct: int | None
+    """How many of them were right: what the figures are made from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +133,15 @@ class SessionRecord:
     """Forward passes made to confirm witnesses."""
     preflight_forwards: int
     """Forward passes made by the checks before the attacks."""
+    select_forwards: int
+    """Forward passes made to choose a row's point among the candidates (randomised models), controls included."""
+    score_forwards: int
+    """Forward passes made to score the chosen points in fresh draws (randomised models)."""
     preflight_backwards: int
     """Backward passes, counted likewise."""
 
 
-Record = RowRecord | AttemptRecord | SessionRecord
+Record = RowRecord | AttemptRecord | FrequencyRecord | SessionRecord
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:

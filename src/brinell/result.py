@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from brinell.claim import Claim, claim_of, threat_of
+from brinell.draws import Draws
+from brinell.frequencies import TRIES, VOTES, Frequency, RandomisedFigures, randomised_figures
 from brinell.ledger import LEDGER, Ledger
 from brinell.manifest import (
     ATTEMPTS_TABLE,
     DERIVED,
+    FREQUENCIES_TABLE,
     RESULT,
     ROWS_TABLE,
     SPEC,
@@ -23,7 +26,16 @@ from brinell.manifest import (
 )
 from brinell.metrics import Figures, PerturbationSize, Proportion, figures_of
 from brinell.points import CLEAN_LOGITS, ORIGINALS, WITNESSES
-from brinell.records import AttemptRecord, Record, RowRecord, SessionRecord, as_columns, columns, field_docs
+from brinell.records import (
+    AttemptRecord,
+    FrequencyRecord,
+    Record,
+    RowRecord,
+    SessionRecord,
+    as_columns,
+    columns,
+    field_docs,
+)
 
 SEALED = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, SPEC, *DERIVED)
 """Files whose digests stand in the manifest once a session has ended."""
@@ -37,6 +49,7 @@ class Reading:
     manifest: Manifest
     rows: tuple[RowRecord, ...]
     attempts: tuple[AttemptRecord, ...]
+    frequencies: tuple[FrequencyRecord, ...]
     sessions: tuple[SessionRecord, ...]
 
     @cached_property
@@ -49,12 +62,23 @@ class Reading:
             norm=self.manifest.threat["norm"],
             eps=self.manifest.threat["eps"],
             stages=len(self.manifest.suite["attacks"]),
+            randomised="draws" in self.manifest.suite,
         )
+
+    @cached_property
+    def randomised(self) -> RandomisedFigures | None:
+        """What is said of a randomised model besides; None for a suite that takes the model for deterministic."""
+        if "draws" not in self.manifest.suite:
+            return None
+        failed = {attempt.row for attempt in self.attempts if attempt.outcome == "error"}
+        failed |= {row.row for row in self.rows if row.status == "error"}
+        draws = Draws(**self.manifest.suite["draws"])
+        return randomised_figures(self.frequencies, rows=len(self.rows), failed=failed, draws=draws)
 
     @property
     def claim(self) -> Claim:
         """The claim that the run supports."""
-        return claim_of(self.manifest, self.figures)
+        return claim_of(self.manifest, self.figures, self.randomised)
 
     def stage_titles(self) -> list[str]:
         """A short name for each attack of the suite."""
@@ -72,8 +96,9 @@ def read_run(folder: Path) -> Reading:
     manifest = read_manifest(folder)
     ledger = Ledger.open(folder / LEDGER)
     rows, attempts, sessions = tuple(ledger.rows()), tuple(ledger.attempts()), tuple(ledger.sessions())
+    frequencies = tuple(ledger.frequencies())
     ledger.release()
-    return Reading(folder, manifest, rows, attempts, sessions)
+    return Reading(folder, manifest, rows, attempts, frequencies, sessions)
 
 
 def conclude(folder: Path, manifest: Manifest) -> Reading:
@@ -81,6 +106,8 @@ def conclude(folder: Path, manifest: Manifest) -> Reading:
     reading = replace(read_run(folder), manifest=manifest)
     _write_table(folder / ROWS_TABLE, RowRecord, reading.rows)
     _write_table(folder / ATTEMPTS_TABLE, AttemptRecord, reading.attempts)
+    if reading.randomised is not None:
+        _write_table(folder / FREQUENCIES_TABLE, FrequencyRecord, reading.frequencies)
     replace_text(folder / RESULT, json.dumps(as_data(reading), indent=2) + "\n")
     write_manifest(folder, manifest.model_copy(update={"files": file_digests(folder, SEALED)}))
     return replace(reading, manifest=read_manifest(folder))
@@ -102,6 +129,7 @@ def as_data(reading: Reading) -> dict[str, Any]:
         "status": figures.status,
         "unconfirmed": figures.unconfirmed,
         "errors": figures.errors,
+        "randomised": _randomised(reading.randomised) if reading.randomised is not None else None,
         "attacks": [
             {
                 "attack": title,
@@ -125,6 +153,8 @@ def as_data(reading: Reading) -> dict[str, Any]:
                 "attack_backwards": passes.attack_backwards,
                 "clean_forwards": passes.clean_forwards,
                 "referee_forwards": passes.referee_forwards,
+                "select_forwards": passes.select_forwards,
+                "score_forwards": passes.score_forwards,
             },
             "besides": {
                 "preflight_forwards": passes.preflight_forwards,
@@ -154,6 +184,33 @@ def _proportion(figure: Proportion) -> dict[str, Any]:
         "undecided": figure.undecided,
         "at_least": figure.count,
         "at_most": figure.count + figure.undecided,
+    }
+
+
+def _randomised(figures: RandomisedFigures) -> dict[str, Any]:
+    return {
+        "draws": asdict(figures.draws),
+        "clean": _frequency(figures.clean),
+        "expected": _frequency(figures.expected),
+        "persistent": {"tries": TRIES, **_frequency(figures.persistent)},
+        "majority": {"votes": VOTES, **_frequency(figures.majority)},
+        "wrong_once_without_attack": _proportion(figures.one_look),
+        "choosing": asdict(figures.choosing),
+        "control": asdict(figures.control),
+    }
+
+
+def _frequency(figure: Frequency) -> dict[str, Any]:
+    return {
+        "value": figure.value,
+        "of": figure.of,
+        "denominator": "all rows",
+        "draws": figure.draws,
+        "interval": list(figure.interval) if figure.interval else None,
+        "level": figure.level,
+        "standard_error_by_draws": figure.noise,
+        "undecided": figure.undecided,
+        "bounds": list(figure.bounds) if figure.bounds else None,
     }
 
 

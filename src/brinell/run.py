@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from filelock import FileLock
+from numpy.typing import NDArray
 
 from brinell.attacks.catalogue import title
 from brinell.engine import Engine
@@ -18,7 +19,7 @@ from brinell.geometry import distance
 from brinell.ledger import Ledger
 from brinell.losses import decision, margin_of
 from brinell.manifest import Manifest, now, read_manifest
-from brinell.points import PointFile
+from brinell.points import CANDIDATES, PointFile
 from brinell.queries import Cost
 from brinell.records import AttemptRecord
 from brinell.subject import Subject
@@ -47,6 +48,8 @@ class Run:
     witnesses: PointFile
     originals: PointFile
     clean_logits: PointFile
+    candidates: PointFile | None
+    """Points that attempts kept, where the model is randomised; removed once the run is complete."""
     started: float = field(default_factory=time.perf_counter)
     unwritten: Cost = field(default_factory=lambda: Cost(0, 0))
     """Passes of batches that brought nothing to write down, not yet on the session's account."""
@@ -68,7 +71,7 @@ class Run:
         with self.subject.model.undisturbed():
             self._score_clean_rows()
             self._referee()
-            through = self._attack(observer, stop) if self.subject.threat.eps > 0 else True
+            through = self.attack(observer, stop) if self.subject.threat.eps > 0 else True
         if through:
             with self.ledger.transaction():
                 self.ledger.settle()
@@ -79,9 +82,12 @@ class Run:
         with self.ledger.transaction():
             self.ledger.count_passes(self.session, **self.unwritten._asdict())
             self.ledger.end_session(self.session, now())
-        for points in (self.witnesses, self.originals, self.clean_logits):
-            points.flush()
-            points.close()
+        for points in (self.witnesses, self.originals, self.clean_logits, self.candidates):
+            if points is not None:
+                points.flush()
+                points.close()
+        if state == "complete":
+            (self.folder / CANDIDATES).unlink(missing_ok=True)
         self.ledger.close()
         manifest = read_manifest(self.folder)
         update = {
@@ -96,8 +102,8 @@ class Run:
         """Find the rows that are wrong before any attack."""
         todo = [record.row for record in self.ledger.rows() if record.clean_prediction is None]
         unusable: list[int] = []
-        for chunk in _chunks(todo, self.engine.batch_size):
-            x, y = self._examples(chunk)
+        for chunk in chunks(todo, self.engine.batch_size):
+            x, y = self.examples(chunk)
             logits = self.engine.scores(x)
             margin, decided, readable = margin_of(logits, y), decision(logits, y), logits.isfinite().all(dim=1)
             unusable += [row for row, good in zip(chunk, readable.tolist(), strict=True) if not good]
@@ -112,21 +118,15 @@ class Run:
                             clean_margin=float(margin[i]),
                             status="pending" if float(margin[i]) > 0 else "misclassified",
                         )
-        if unusable:
-            raise BadInput(
-                "model",
-                got=f"non-finite logits on {len(unusable)} clean rows ({', '.join(map(str, unusable[:5]))}"
-                + (", …)" if len(unusable) > 5 else ")"),
-                expected="finite logits on every clean row",
-                remedy="Find what overflows there; a row cannot be left out of the denominator for it.",
-            )
+        refuse_unreadable(unusable)
 
-    def _attack(self, observer: Observer, stop: Callable[[], bool]) -> bool:
+    def attack(self, observer: Observer, stop: Callable[[], bool]) -> bool:
+        """Make every attempt of the suite that has not been made, until ``stop`` says so; whether all are made."""
         after = self.suite.cost()
         for assignment in self.suite.schedule(self.ledger.to_attempt):
             done = self.ledger.attempted(assignment.stage, assignment.attempt)
             rows = [row for row in assignment.rows if row not in done]
-            share = assignment.attack.cost()
+            share = assignment.attack.cost().times(self.suite.looks)
             attempts = assignment.attack.attempts()
             own = Cost(share.forwards // attempts, share.backwards // attempts)
             after = Cost(after.forwards - own.forwards, after.backwards - own.backwards)
@@ -171,9 +171,28 @@ class Run:
             for claim in step.claims:
                 self._record_claim(assignment, claim)
             for attempted in step.attempted:
-                self.ledger.add_attempt(
-                    AttemptRecord(stage=assignment.stage, attempt=assignment.attempt, **attempted._asdict())
-                )
+                record = attempted._replace(kept=None)._asdict()
+                del record["kept"]
+                self.ledger.add_attempt(AttemptRecord(stage=assignment.stage, attempt=assignment.attempt, **record))
+                if attempted.kept is not None:
+                    self._keep(assignment, attempted.row, attempted.kept)
+
+    def _keep(self, assignment: Assignment, row: int, points: torch.Tensor) -> None:
+        """Write down the points of an attempt that are worth another look."""
+        assert self.candidates is not None
+        first = self._first_candidate(row) + self.suite.ordinal(assignment.stage, assignment.attempt) * len(points)
+        for i, point in enumerate(points.cpu().numpy()):
+            self.candidates.write(first + i, point)
+
+    def read_candidates(self, row: int, first: int, count: int) -> NDArray[Any]:
+        """Some of the points that attempts kept of a row, by their place among all that the suite's can keep."""
+        assert self.candidates is not None
+        start = self._first_candidate(row) + first
+        return np.stack([self.candidates.read(start + i) for i in range(count)])
+
+    def _first_candidate(self, row: int) -> int:
+        assert self.suite.draws is not None
+        return self.places[row] * self.suite.attempts() * self.suite.draws.kept
 
     def _record_claim(self, assignment: Assignment, claim: Claim) -> None:
         place = self.places[claim.row]
@@ -193,8 +212,8 @@ class Run:
     def _referee(self) -> None:
         """Score each new witness once more, as stored, in a pass with other neighbours; refuse what does not hold."""
         claimed = self.ledger.claimed()[::-1]
-        for chunk in _chunks(claimed, self.engine.batch_size):
-            x, y = self._examples([record.row for record in chunk])
+        for chunk in chunks(claimed, self.engine.batch_size):
+            x, y = self.examples([record.row for record in chunk])
             stored = np.stack([self.witnesses.read(record.place) for record in chunk])
             points = torch.from_numpy(stored).to(x.device, x.dtype)
             logits = self.engine.scores(points)
@@ -207,14 +226,15 @@ class Run:
                     else:
                         self.ledger.refuse_witness(record.row)
 
-    def _examples(self, rows: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    def examples(self, rows: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Clean inputs and true classes of some rows, where the model expects them."""
         places = [self.places[row] for row in rows]
         model = self.subject.model
         x = torch.from_numpy(self.subject.rows.x[places]).to(model.device, model.dtype)
         return x, torch.from_numpy(self.subject.rows.y[places]).to(model.device)
 
     def _clean(self, rows: Sequence[int]) -> Clean:
-        x, y = self._examples(rows)
+        x, y = self.examples(rows)
         logits = np.stack([self.clean_logits.read(self.places[row]) for row in rows])
         return Clean(x, y, torch.from_numpy(logits).to(x.device))
 
@@ -222,5 +242,18 @@ class Run:
 Item = TypeVar("Item")
 
 
-def _chunks(items: Sequence[Item], length: int) -> Iterator[Sequence[Item]]:
+def refuse_unreadable(rows: Sequence[int]) -> None:
+    """Refuse a model that gave non-finite logits on some clean rows."""
+    if rows:
+        raise BadInput(
+            "model",
+            got=f"non-finite logits on {len(rows)} clean rows ({', '.join(map(str, rows[:5]))}"
+            + (", …)" if len(rows) > 5 else ")"),
+            expected="finite logits on every clean row",
+            remedy="Find what overflows there; a row cannot be left out of the denominator for it.",
+        )
+
+
+def chunks(items: Sequence[Item], length: int) -> Iterator[Sequence[Item]]:
+    """The items in order, so many at a time."""
     return (items[start : start + length] for start in range(0, len(items), length))

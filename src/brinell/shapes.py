@@ -18,5 +18,14 @@ Indices = Int64[Tensor, "row"]
 PerRow = Float[Tensor, "row"]
 """One real number for each row."""
 
+Rivals = Int64[Tensor, "row rival"]
+"""Several class indices for each row."""
+
+Losses = Float[Tensor, "row *rival"]
+"""One real number for each row, or one for each row and rival."""
+
+Slopes = Float[Tensor, "row *slope"]
+"""A gradient by the input for each row, or one for each row and rival."""
+
 Mask = Bool[Tensor, "row"]
 """One truth value for each row."""

@@ -3,11 +3,12 @@
 LEVEL = 0.95
 
 
-def clopper_pearson(count: int, of: int, level: float = LEVEL) -> tuple[float, float]:
+def clopper_pearson(count: float, of: int, level: float = LEVEL) -> tuple[float, float]:
     """The exact two-sided interval of a binomial proportion (Clopper & Pearson 1934).
 
     Guarantee: whatever the true proportion, the interval misses it with probability at most ``1 - level``, if the rows
-    are a random sample. ``of`` must be above 0.
+    are a random sample. ``of`` must be above 0. A count that is not whole, a sum of shares, is taken as it is: shares
+    spread no more than yes-or-no rows of the same mean.
     """
     from scipy.special import betaincinv  # needed only for reports
 

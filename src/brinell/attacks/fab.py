@@ -8,7 +8,7 @@ Departures  the hyperplane is taken at the point that was tested, not once more 
             the margin over all classes, and a hundredth beyond its zero; FAB regards only the ``rivals`` highest wrong
             classes.
 Cost        FAB-T: a restart on a target takes steps + 4 forwards and steps backwards a row. FAB: a restart takes
-            rivals × steps + 4 forwards and rivals × steps backwards.
+            steps + 4 forwards and rivals × steps backwards.
 
 | paper | here | |
 |---|---|---|
@@ -27,9 +27,20 @@ import torch
 from brinell.geometry import NORMS, Norm, dual_size, per_row, size
 from brinell.hyperplane import least_move
 from brinell.losses import TARGETED_MARGIN, TINY, margin_of
-from brinell.queries import Answer, Cost, Given, Gradient, Query, Scores, Search, targets_by_logit
+from brinell.queries import (
+    Answer,
+    Cost,
+    Given,
+    Gradient,
+    Gradients,
+    Query,
+    Scores,
+    Search,
+    rivals_by_logit,
+    targets_by_logit,
+)
 from brinell.random import Noise
-from brinell.shapes import Inputs, Labels, PerRow
+from brinell.shapes import Inputs, Labels, PerRow, Rivals
 from brinell.threat import Ball
 
 ALPHA_MAX = 0.1
@@ -63,9 +74,8 @@ class FABT:
 
     def search(self, given: Given, ball: Ball, noise: Noise) -> Search:
         start = _start(ball, noise, given.attempt // self.targets)
-        return _along_the_boundary(
-            given, ball, start, self.steps, [targets_by_logit(given, given.attempt % self.targets)]
-        )
+        target = targets_by_logit(given, given.attempt % self.targets)
+        return _along_the_boundary(given, ball, start, self.steps, target[:, None])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +98,11 @@ class FAB:
         return self.restarts
 
     def cost(self) -> Cost:
-        gradients = self.rivals * self.steps
-        return Cost(forwards=gradients + FINAL_STEPS + 1, backwards=gradients).times(self.attempts())
+        return Cost(self.steps + FINAL_STEPS + 1, self.rivals * self.steps).times(self.attempts())
 
     def search(self, given: Given, ball: Ball, noise: Noise) -> Search:
-        rivals = [targets_by_logit(given, rank) for rank in range(self.rivals)]
-        return _along_the_boundary(given, ball, _start(ball, noise, given.attempt), self.steps, rivals)
+        start = _start(ball, noise, given.attempt)
+        return _along_the_boundary(given, ball, start, self.steps, rivals_by_logit(given, self.rivals))
 
 
 class _Plane(NamedTuple):
@@ -103,8 +112,6 @@ class _Plane(NamedTuple):
     """The rival's logit less the true class's, at the point."""
     normal: Inputs
     """Its gradient."""
-    away: PerRow
-    """Distance of the point from it, in the norm of the threat."""
     margin: PerRow
     """At the point, over all classes."""
 
@@ -133,7 +140,7 @@ def _start(ball: Ball, noise: Noise, restart: int) -> Inputs:
     return (ball.x + per_row(length, ball.x) * direction).clamp(ball.threat.low, ball.threat.high)
 
 
-def _along_the_boundary(given: Given, ball: Ball, start: Inputs, steps: int, targets: list[Labels]) -> Search:
+def _along_the_boundary(given: Given, ball: Ball, start: Inputs, steps: int, targets: Rivals) -> Search:
     x, y, norm = given.x, given.y, ball.threat.norm
     nothing = torch.zeros_like(given.logits[:, 0])
     out = _Out(x, nothing + torch.inf, nothing)
@@ -157,20 +164,17 @@ def _nearer(out: _Out, x: Inputs, x_adv: Inputs, margin: PerRow, norm: Norm) -> 
     return _Out(x_out, torch.where(nearer, u, out.u), torch.where(nearer, margin, out.margin))
 
 
-def _nearest_plane(points: Inputs, y: Labels, targets: list[Labels], norm: Norm) -> Generator[Query, Answer, _Plane]:
-    """The nearest of the rivals' boundaries, per row; a gradient for each rival."""
-    nearest = None
-    for target in targets:
-        answer = yield Gradient(points, TARGETED_MARGIN, target)
-        away = answer.loss.abs() / (dual_size(answer.grad, norm) + TINY)
-        plane = _Plane(answer.loss, answer.grad, away, margin_of(answer.logits, y))
-        if nearest is not None:
-            other = plane.away >= nearest.away
-            parts = zip(nearest, plane, strict=True)
-            plane = _Plane(*(torch.where(per_row(other, new), old, new) for old, new in parts))
-        nearest = plane
-    assert nearest is not None
-    return nearest
+def _nearest_plane(points: Inputs, y: Labels, targets: Rivals, norm: Norm) -> Generator[Query, Answer, _Plane]:
+    """The nearest of the rivals' boundaries, per row."""
+    if targets.shape[1] == 1:
+        answer = yield Gradient(points, TARGETED_MARGIN, targets[:, 0])
+        return _Plane(answer.loss, answer.grad, margin_of(answer.logits, y))
+    answer = yield Gradients(points, TARGETED_MARGIN, targets)
+    gaps, normals = answer.loss, answer.grad
+    lengths = dual_size(normals.flatten(0, 1), norm).view_as(gaps)
+    nearest = (gaps.abs() / (lengths + TINY)).argmin(dim=1)
+    rows = torch.arange(len(points), device=points.device)
+    return _Plane(gaps[rows, nearest], normals[rows, nearest], margin_of(answer.logits, y))
 
 
 def _step(x: Inputs, x_from: Inputs, seen_at: Inputs, plane: _Plane, ball: Ball) -> Inputs:

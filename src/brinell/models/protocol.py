@@ -6,15 +6,15 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from brinell.shapes import Inputs, Logits, PerRow
+from brinell.shapes import Inputs, Logits, Losses, Slopes
 
 
 class Climbed(NamedTuple):
-    """Logits, loss and the loss's gradient by the input, row by row."""
+    """Logits, loss and the loss's gradient by the input, row by row; or several losses a row, each with its gradient."""
 
     logits: Logits
-    loss: PerRow
-    grad: Inputs
+    loss: Losses
+    grad: Slopes
 
 
 class Model(Protocol):
@@ -34,8 +34,12 @@ class Model(Protocol):
         """One forward pass: the logits, in ``dtype``."""
         ...
 
-    def gradient(self, points: Inputs, climb: Callable[[Logits], PerRow]) -> Climbed:
-        """One forward and one backward pass for the loss that ``climb`` makes of the logits."""
+    def gradient(self, points: Inputs, climb: Callable[[Logits], Losses]) -> Climbed:
+        """One forward pass, and a backward pass for the loss, or each of the losses, that ``climb`` makes of the logits."""
+        ...
+
+    def reseed(self, key: int) -> None:
+        """Set all random numbers that the model may draw from, within ``undisturbed``."""
         ...
 
     def undisturbed(self) -> AbstractContextManager[None]:

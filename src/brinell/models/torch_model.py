@@ -1,17 +1,19 @@
 """A PyTorch module as a model: evaluated as it is, and left as it was."""
 
 import hashlib
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from brinell.errors import BadInput
 from brinell.models.outputs import Outputs, as_logits, unwrapped
 from brinell.models.protocol import Climbed
-from brinell.shapes import Inputs, Logits, PerRow
+from brinell.shapes import Inputs, Logits, Losses, PerRow
 
 
 @dataclass(eq=False)
@@ -48,8 +50,8 @@ class TorchModel:
         with torch.no_grad():
             return self._logits(points)
 
-    def gradient(self, points: Inputs, climb: Callable[[Logits], PerRow]) -> Climbed:
-        """Logits, loss and gradient of each point: one forward and one backward pass.
+    def gradient(self, points: Inputs, climb: Callable[[Logits], Losses]) -> Climbed:
+        """Logits, loss and gradient of each point: one forward pass, and one backward pass for each loss of a row.
 
         Raises
         ------
@@ -62,10 +64,18 @@ class TorchModel:
             loss = climb(logits)
             if not loss.requires_grad:
                 raise _no_gradient("an output that is cut off from its input")
-            grad = torch.autograd.grad(loss.sum(), leaf, allow_unused=True)[0]
-        if grad is None:
-            raise _no_gradient("an output that does not depend on its input")
+            if loss.dim() == 1:
+                grad = _slope(loss, leaf, keep=False)
+            else:
+                last = loss.shape[1] - 1
+                grad = torch.stack([_slope(loss[:, k], leaf, keep=k < last) for k in range(last + 1)], dim=1)
         return Climbed(logits.detach(), loss.detach(), grad)
+
+    def reseed(self, key: int) -> None:
+        """Set the global random numbers of torch, numpy and Python; a generator of the module's own goes on as it will."""
+        torch.manual_seed(key)
+        np.random.seed(key % 2**32)
+        random.seed(key)
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -77,6 +87,7 @@ class TorchModel:
             for module in self.module.modules()
             for name, buffer in module.named_buffers(recurse=False)
         ]
+        others = (np.random.get_state(), random.getstate())
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             try:
@@ -84,6 +95,8 @@ class TorchModel:
                     parameter.requires_grad_(False)
                 yield
             finally:
+                np.random.set_state(others[0])
+                random.setstate(others[1])
                 for parameter, wants in wanted:
                     parameter.requires_grad_(wants)
                 for module, training in modes:
@@ -100,6 +113,14 @@ class TorchModel:
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(_bytes_of(tensor))
         return digest.hexdigest()
+
+
+def _slope(loss: PerRow, leaf: Inputs, *, keep: bool) -> Inputs:
+    """The gradient of a loss, row by row; the graph is kept for another one where that is said."""
+    grad = torch.autograd.grad(loss.sum(), leaf, allow_unused=True, retain_graph=keep)[0]
+    if grad is None:
+        raise _no_gradient("an output that does not depend on its input")
+    return grad
 
 
 def _bytes_of(tensor: Tensor) -> bytes:

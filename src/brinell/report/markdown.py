@@ -1,13 +1,16 @@
 """The result for a page or a pull request."""
 
 from brinell.claim import threat_of
-from brinell.report.text import cost_line, status_line
+from brinell.report.text import cost_line, randomised_lines, settings_line, stage_columns, status_line
 from brinell.result import Reading
 
 
 def markdown_report(reading: Reading) -> str:
     """The result as GitHub-flavoured Markdown; the claim is the tables' caption."""
     manifest, figures = reading.manifest, reading.figures
+    given = "Each attack was given the rows that those before it had left"
+    if reading.randomised is not None:
+        given = "Each attack was given all rows on which the model is ever right"
     lines = [
         f"# Robustness of `{_cell(manifest.model['source'])}`",
         "",
@@ -15,6 +18,7 @@ def markdown_report(reading: Reading) -> str:
         "",
         "| figure | value |",
         "|---|---|",
+        *(f"| {name} | {sign} {figure} |" for name, sign, figure in _randomised(reading)),
         f"| clean accuracy | {figures.clean_accuracy} |",
         f"| robust accuracy (empirical, upper bound) | **{figures.robust_accuracy}** |",
         f"| attack success rate | {figures.attack_success_rate} |",
@@ -22,15 +26,16 @@ def markdown_report(reading: Reading) -> str:
         "",
         f"{_cell(status_line(figures))}.",
         "",
-        "| attack | given | broke first | left | errors | forwards | backwards |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        f"| attack | settings | {' | '.join(stage_columns(reading))} |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for title, stage in zip(reading.stage_titles(), figures.stages, strict=True):
+    for title, settings, stage in zip(reading.stage_titles(), manifest.suite["attacks"], figures.stages, strict=True):
         numbers = (stage.given, stage.broke, stage.left, stage.errors, stage.forwards, stage.backwards)
-        lines.append(f"| {_cell(title)} | " + " | ".join(f"{number:,}" for number in numbers) + " |")
+        counts = " | ".join(f"{number:,}" for number in numbers)
+        lines.append(f"| {_cell(title)} | {_cell(settings_line(settings))} | {counts} |")
     lines += [
         "",
-        f"Each attack was given the rows that those before it had left. {cost_line(figures)}.",
+        f"{given}. {cost_line(figures)}.",
         "",
         f"Threat model: {threat_of(manifest).describe()}. Rows: {figures.rows} of {_cell(manifest.data['source'])}, "
         f"{_cell(manifest.data['selection'])}. Suite: {_cell(manifest.suite['name'])} v{_cell(manifest.suite['version'])}. "
@@ -39,6 +44,13 @@ def markdown_report(reading: Reading) -> str:
     lines += ["", *(f"- {_cell(note)}" for note in manifest.notes)] if manifest.notes else []
     lines += ["", f"Run digest: `{manifest.digest}`", ""]
     return "\n".join(lines)
+
+
+def _randomised(reading: Reading) -> list[tuple[str, str, str]]:
+    if reading.randomised is None:
+        return []
+    by = f"the following by majority of {reading.randomised.draws.score} draws"
+    return [*randomised_lines(reading.randomised), (f"*{by}*", "", "")]
 
 
 def _cell(text: object) -> str:

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from brinell.checks.finding import Finding
 from brinell.plan import Plan
 from brinell.report.markdown import markdown_report
 from brinell.report.text import print_text
 from brinell.result import Reading, as_data
-from brinell.verify import Finding
 
 PIPE_WIDTH = 160  # columns where nobody's terminal sets them
 

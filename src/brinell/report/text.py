@@ -1,10 +1,13 @@
 """The result for a terminal."""
 
+from typing import Any
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from brinell.claim import threat_of
+from brinell.frequencies import TRIES, VOTES, RandomisedFigures
 from brinell.metrics import Figures
 from brinell.result import Reading
 
@@ -20,7 +23,10 @@ def print_text(reading: Reading, console: Console) -> None:
     head.add_row("suite", Text(f"{suite['name']} v{suite['version']}  {suite['digest'][:12]}"))
     console.print(head)
     console.print()
-    console.print(_figures(figures))
+    if reading.randomised is not None:
+        console.print(_randomised(reading.randomised))
+        console.print()
+    console.print(_figures(reading))
     console.print()
     console.print(Text(status_line(figures)))
     if figures.clean_accuracy.undecided == 0 and figures.clean_accuracy.count == 0:
@@ -46,33 +52,83 @@ def status_line(figures: Figures) -> str:
 def cost_line(figures: Figures) -> str:
     """All passes, by what they were made for."""
     passes = figures.passes
+    judged = f"referee {passes.referee_forwards:,}"
+    if passes.select_forwards or passes.score_forwards:
+        judged = f"choosing {passes.select_forwards:,}, scoring {passes.score_forwards:,}"
     line = (
         f"{passes.forwards:,} forward and {passes.backwards:,} backward passes: attacks {passes.attack_forwards:,} and "
-        f"{passes.attack_backwards:,}, clean {passes.clean_forwards:,}, referee {passes.referee_forwards:,}; besides, "
-        f"preflight {passes.preflight_forwards:,} and {passes.preflight_backwards:,}"
+        f"{passes.attack_backwards:,}, clean {passes.clean_forwards:,}, {judged}; besides, preflight "
+        f"{passes.preflight_forwards:,} and {passes.preflight_backwards:,}"
     )
     if passes.cut_off_forwards:
         line += f", in attempts that were cut off {passes.cut_off_forwards:,} and {passes.cut_off_backwards:,}"
     return line
 
 
-def _figures(figures: Figures) -> Table:
-    table = Table.grid(padding=(0, 2))
+def _figures(reading: Reading) -> Table:
+    """The figures of decisions; of a randomised model, of the majority of the draws that score a point."""
+    figures, table = reading.figures, Table.grid(padding=(0, 2))
+    headline = "bold"
+    if reading.randomised is not None:
+        headline = ""
+        table.add_row(Text(f"by majority of {reading.randomised.draws.score} draws", style="dim"))
     table.add_row("clean accuracy", "", str(figures.clean_accuracy))
     table.add_row(
-        Text("robust accuracy", style="bold"), Text("≤", style="bold"), Text(str(figures.robust_accuracy), style="bold")
+        Text("robust accuracy", style=headline),
+        Text("≤", style=headline),
+        Text(str(figures.robust_accuracy), style=headline),
     )
     table.add_row("attack success rate", "", str(figures.attack_success_rate))
     table.add_row("perturbation size", "", str(figures.perturbation))
     return table
 
 
+def randomised_lines(figures: RandomisedFigures) -> list[tuple[str, str, str]]:
+    """What is said of a randomised model: what, whether it is an upper bound, and the figure."""
+    draws = figures.draws
+    return [
+        ("expected robust accuracy", "≤", str(figures.expected)),
+        (f"against {TRIES} tries of the same point", "≤", str(figures.persistent)),
+        (f"if the majority of {VOTES} draws decided", "≤", str(figures.majority)),
+        ("clean inputs (eps 0)", "", str(figures.clean)),
+        (f"wrong once in {draws.score} draws, no attack", "", str(figures.one_look)),
+        ("chosen points", "", str(figures.choosing)),
+        ("control: clean inputs as candidates", "", str(figures.control)),
+        ("draws", "", f"{draws.attack} a query of an attack; up to {draws.select} to choose; {draws.score} to score"),
+    ]
+
+
+def _randomised(figures: RandomisedFigures) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for number, (name, sign, figure) in enumerate(randomised_lines(figures)):
+        style = "bold" if number == 0 else ""
+        table.add_row(Text(name, style=style), Text(sign, style=style), Text(figure, style=style))
+    return table
+
+
+def settings_line(settings: dict[str, Any]) -> str:
+    """An attack's settings but for its name and loss: ``100 steps, 9 targets``."""
+    plain = {key: value for key, value in settings.items() if key not in ("attack", "loss")}
+    if "loss" in settings and not str(settings["loss"]).startswith("targeted"):
+        plain.pop("targets", None)  # regarded by targeted losses alone
+    words = [f"{value} {key.replace('_', ' ')}" for key, value in plain.items()]
+    return ", ".join(word.removesuffix("s") if word.startswith("1 ") else word for word in words)
+
+
+def stage_columns(reading: Reading) -> tuple[str, ...]:
+    """What is counted of each attack. A randomised model's row counts where its chosen point came from."""
+    broke = "broke first" if reading.randomised is None else "broke by chosen point"
+    return ("given", broke, "left", "errors", "forwards", "backwards")
+
+
 def _attacks(reading: Reading) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("attack")
-    for name in ("given", "broke first", "left", "errors", "forwards", "backwards"):
+    table.add_column("settings")
+    for name in stage_columns(reading):
         table.add_column(name, justify="right")
-    for title, stage in zip(reading.stage_titles(), reading.figures.stages, strict=True):
+    attacks = reading.manifest.suite["attacks"]
+    for title, settings, stage in zip(reading.stage_titles(), attacks, reading.figures.stages, strict=True):
         numbers = (stage.given, stage.broke, stage.left, stage.errors, stage.forwards, stage.backwards)
-        table.add_row(Text(title), *(f"{number:,}" for number in numbers))
+        table.add_row(Text(title), Text(settings_line(settings), style="dim"), *(f"{number:,}" for number in numbers))
     return table

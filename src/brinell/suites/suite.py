@@ -8,14 +8,15 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from brinell.attacks.catalogue import ATTACKS, attack_from, settings, title
+from brinell.draws import Draws, draws_of
 from brinell.errors import BadInput
-from brinell.geometry import Norm
+from brinell.geometry import NORMS, Norm
 from brinell.queries import Attack, Cost
 
 DEFAULT = "apgd"
@@ -42,6 +43,27 @@ class Suite:
     version: str
     summary: str
     attacks: tuple[Attack, ...]
+    draws: Draws | None = None
+    """Set for a suite that takes the model for randomised: rows are then scored, and none falls."""
+    only: tuple[tuple[Norm, ...], ...] = ()
+    """The norms that each attack is meant for; empty where every attack is meant for all."""
+
+    @property
+    def looks(self) -> int:
+        """Passes over each point of an attack's query."""
+        return 1 if self.draws is None else self.draws.attack
+
+    def within(self, norm: Norm) -> "Suite":
+        """The suite as it is run in one norm, which is one that ``check`` accepts."""
+        chosen = tuple(attack for attack, norms in zip(self.attacks, self._meant_for(), strict=True) if norm in norms)
+        return replace(self, attacks=chosen or self.attacks, only=())
+
+    def norms(self) -> list[Norm]:
+        """The norms that the suite can be run in."""
+        return [norm for norm in NORMS if all(norm in attack.norms for attack in self.within(norm).attacks)]
+
+    def _meant_for(self) -> tuple[tuple[Norm, ...], ...]:
+        return self.only or (NORMS,) * len(self.attacks)
 
     def fit(self, classes: int) -> "Suite":
         """The same suite for a model of so many classes: what is undefined for few classes is replaced."""
@@ -66,14 +88,14 @@ class Suite:
         BadInput
             If an attack is not defined for the norm, or the same attack stands twice.
         """
-        for attack in self.attacks:
-            if norm not in attack.norms:
-                raise BadInput(
-                    f"suite {self.name}",
-                    got=f"the norm {norm} for {attack.name}",
-                    expected=f"one of {', '.join(attack.norms)}",
-                    remedy="Choose another suite; `brinell attacks` lists the norms of each attack.",
-                )
+        if norm not in self.norms():
+            lacking = [attack.name for attack in self.within(norm).attacks if norm not in attack.norms]
+            raise BadInput(
+                f"suite {self.name}",
+                got=f"the norm {norm} for {', '.join(dict.fromkeys(lacking))}",
+                expected=f"one of {', '.join(self.norms())}" if self.norms() else "attacks that have a norm in common",
+                remedy="Choose another suite; `brinell suites` and `brinell attacks` list the norms of each.",
+            )
         if len({json.dumps(settings(attack)) for attack in self.attacks}) < len(self.attacks):
             raise BadInput(
                 f"suite {self.name}",
@@ -83,8 +105,24 @@ class Suite:
             )
 
     def cost(self) -> Cost:
-        """Passes for one row that stands to the end."""
-        return sum((attack.cost() for attack in self.attacks), Cost(0, 0))
+        """Passes that attacks make on one row that stands to the end."""
+        return sum((attack.cost() for attack in self.attacks), Cost(0, 0)).times(self.looks)
+
+    def attempts(self) -> int:
+        """Attempts on one row that stands to the end, over all attacks."""
+        return sum(attack.attempts() for attack in self.attacks)
+
+    def ordinal(self, stage: int, attempt: int) -> int:
+        """The place of an attempt among all of the suite's, from 0."""
+        return sum(attack.attempts() for attack in self.attacks[:stage]) + attempt
+
+    def attempt_at(self, ordinal: int) -> tuple[int, int]:
+        """Stage and attempt at a place among all of the suite's attempts."""
+        for stage, attack in enumerate(self.attacks):
+            if ordinal < attack.attempts():
+                return stage, ordinal
+            ordinal -= attack.attempts()
+        raise IndexError("beyond the suite's attempts")
 
     def schedule(self, standing: Callable[[], Sequence[int]]) -> Iterator[Assignment]:
         """The assignments in order; ``standing`` is asked for its rows as each one begins."""
@@ -94,11 +132,13 @@ class Suite:
 
     def table(self) -> dict[str, Any]:
         """The suite as data: what its digest is computed from, and what the manifest keeps."""
+        meant = [{} if not self.only or norms == NORMS else {"norms": list(norms)} for norms in self._meant_for()]
         return {
             "name": self.name,
             "version": self.version,
             "summary": self.summary,
-            "attacks": [settings(attack) for attack in self.attacks],
+            **({"draws": asdict(self.draws)} if self.draws else {}),
+            "attacks": [{**settings(attack), **norms} for attack, norms in zip(self.attacks, meant, strict=True)],
         }
 
     def digest(self) -> str:
@@ -152,7 +192,7 @@ def suite_of(recorded: dict[str, Any]) -> Suite:
 
 def suite_from(table: dict[str, Any], source: str) -> Suite:
     """The suite that a TOML table describes; see ``load_suite``."""
-    unknown = sorted(set(table) - {"name", "version", "summary", "attacks"})
+    unknown = sorted(set(table) - {"name", "version", "summary", "draws", "attacks"})
     attacks = table.get("attacks")
     named = all(isinstance(table.get(key), str) and table[key] for key in ("name", "version"))
     if (
@@ -165,12 +205,23 @@ def suite_from(table: dict[str, Any], source: str) -> Suite:
         raise BadInput(
             f"suite {source}",
             got=f"unknown keys {unknown}" if unknown else f"the keys {sorted(table)}",
-            expected="name, version (texts) and at least one [[attacks]] table; summary if you like",
+            expected="name, version (texts) and at least one [[attacks]] table; summary and [draws] if you like",
             remedy="Compare it with a file that ships: `brinell suites --show apgd`.",
         )
+    meant = [_norms_of(entry.get("norms", list(NORMS)), source) for entry in attacks]
     return Suite(
         name=table["name"],
         version=table["version"],
         summary=str(table.get("summary", "")),
-        attacks=tuple(attack_from(entry) for entry in attacks),
+        attacks=tuple(attack_from({key: entry[key] for key in entry if key != "norms"}) for entry in attacks),
+        draws=draws_of(table["draws"], source) if "draws" in table else None,
+        only=() if all(norms == NORMS for norms in meant) else tuple(meant),
     )
+
+
+def _norms_of(names: object, source: str) -> tuple[Norm, ...]:
+    if not isinstance(names, list) or not names or not set(names) <= set(NORMS):
+        raise BadInput(
+            f"suite {source}, norms", got=repr(names), expected=f"some of {', '.join(NORMS)}", remedy="List them."
+        )
+    return tuple(norm for norm in NORMS if norm in names)

@@ -1,0 +1,333 @@
+"""On the exactly solvable families: distance of every attack's verdict from the truth.
+
+    pip install scikit-learn pyautoattack
+    python benchmarks/families.py [--families linear "target trap"] [--norms linf l2 l1] [--rows 200] [--alone]
+
+Each family classifies the 8 × 8 digits that come with scikit-learn, and its worst margin over ball and box is known
+exactly for every row: from a closed form, or because a wrapper changes a model's scores or gradients and never its
+decision. A cell is the number of rows that stand less the number that are robust in truth: 0 is exact, more is too kind
+to the model. A robust row that falls ends the command with status 1; rows that the reference's points break against the
+truth are shown as ``(-n)``. No row is held against anyone whose worst margin is within ``TOLERANCE`` of 0.
+"""
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from pyautoattack import AutoAttack
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+import brinell
+from brinell.geometry import Norm
+from brinell.models.outputs import Outputs
+from brinell.suites.suite import Suite, load_suite, suite_from, suite_names
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from models_with_known_radius import Linear, greatest_gain, worst_margin
+
+TRAINING_ROWS = 1200
+TOLERANCE = 1e-5
+"""Logit units of the model underneath; float32 may see either sign of a smaller margin."""
+LOW, HIGH = 0.0, 1.0
+TRAP_SLOPE, TRAP_BIAS = 80.0, -14.0
+COLUMNS = ("pgd", "apgd-ce", "apgd-dlr", "apgd-t", "fab-t", "fab", "square", "autoattack")
+REFERENCE_NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
+
+Worst = Callable[[Tensor, Tensor, Norm, float], Tensor]
+"""Takes inputs, labels, norm and eps; gives the exact worst margin of each row."""
+Change = Callable[[Tensor, Tensor], Tensor]
+"""Takes inputs (row, feature) and logits; gives scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A model and what is known of it."""
+
+    name: str
+    model: nn.Module
+    worst: Worst
+    eps: dict[Norm, float]
+    """A radius in each norm in which the truth is known; 30 to 70 % of the rows are robust."""
+    outputs: Outputs = "logits"
+    classes: int = 10
+    """A row's label is its digit modulo this."""
+
+
+class Maxout(nn.Module):
+    """``z_j(x) = max_k w_jk . x + b_jk`` with two pieces a class."""
+
+    def __init__(self, pieces: Linear) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(pieces.weight.detach().view(10, 2, -1))
+        self.bias = nn.Parameter(pieces.bias.detach().view(10, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._pieces(x.flatten(1)).amax(2)
+
+    def _pieces(self, x: Tensor) -> Tensor:
+        return (x @ self.weight.to(x.dtype).flatten(0, 1).T).view(-1, 10, 2) + self.bias
+
+    def worst(self, x: Tensor, y: Tensor, norm: Norm, eps: float) -> Tensor:
+        """The least ``max_m f_m`` over rivals ``j`` and their pieces ``k``, where ``f_m = z_ym - z_jk`` is linear.
+
+        ``min_x max_m f_m = max_λ min_x λ f_1 + (1 - λ) f_2`` with ``λ`` in [0, 1], concave in ``λ``: ternary search.
+        """
+        x, weight = x.double().flatten(1), self.weight.detach().double()
+        z = self._pieces(x).detach()
+        f = z[torch.arange(len(x)), y][:, None, None] - z[..., None]  # (row, j, k, m)
+        slope = weight[y][:, None, None] - weight[..., None, :]
+        lower, upper = (side - x[:, None, None] for side in (LOW, HIGH))
+
+        def least(share: Tensor) -> Tensor:
+            g = share[..., None] * slope[..., 0, :] + (1 - share[..., None]) * slope[..., 1, :]
+            return share * f[..., 0] + (1 - share) * f[..., 1] - greatest_gain(-g, lower, upper, norm, eps)
+
+        left, right = torch.zeros_like(f[..., 0]), torch.ones_like(f[..., 0])
+        for _ in range(50):
+            a, b = (2 * left + right) / 3, (left + 2 * right) / 3
+            rises = least(a) < least(b)
+            left, right = torch.where(rises, a, left), torch.where(rises, right, b)
+        return least(left).amin(2).scatter(1, y[:, None], torch.inf).amin(1)
+
+
+class Quantised(nn.Module):
+    """``x`` rounded to equally spaced levels in [0, 1]."""
+
+    def __init__(self, levels: int) -> None:
+        super().__init__()
+        self.top = levels - 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * self.top).round() / self.top
+
+    def reach(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """The least and the greatest value over each interval."""
+        return self(low), self(high)
+
+
+class Sawtooth(nn.Module):
+    """``x`` and a triangle wave of six periods in [0, 1]; from amplitude 1/24 on it turns ``x`` back."""
+
+    def __init__(self, amplitude: float) -> None:
+        super().__init__()
+        self.amplitude, self.periods = amplitude, 6
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.amplitude * (4 * ((self.periods * x).frac() - 0.5).abs() - 1)
+
+    def reach(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """The least and the greatest value over each interval: at its ends or where the wave turns."""
+        low, high = low[..., None], high[..., None]
+        turns = torch.linspace(LOW, HIGH, 2 * self.periods + 1, dtype=low.dtype)
+        values = self(torch.cat([low, high, turns.clamp(low, high)], -1))
+        return values.amin(-1), values.amax(-1)
+
+
+class Rescored(nn.Module):
+    """Another model's logits, changed in a way that keeps their order."""
+
+    def __init__(self, base: nn.Module, change: Change) -> None:
+        super().__init__()
+        self.base, self.change = base, change
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.change(x.flatten(1), self.base(x))
+
+
+def sine_gain(x: Tensor, z: Tensor) -> Tensor:
+    """Centred logits times a gain that swings between 0.05 and 1.95 along one direction."""
+    direction = torch.linspace(-1, 1, x.shape[1])
+    return (z - z.mean(1, keepdim=True)) * (1 + 0.95 * torch.sin(300 * (x @ (direction / direction.norm()))))[:, None]
+
+
+def gain_trap(x: Tensor, z: Tensor) -> Tensor:
+    """Centred logits over ``exp(first - second)``: the margin grows on the way to the boundary, until it is below 1."""
+    first, second = z.topk(2, dim=1).values.split(1, dim=1)
+    return (z - z.mean(1, keepdim=True)) * torch.exp(second - first)
+
+
+def gradient_times(factor: float) -> Change:
+    """The logits themselves; what goes back through them is multiplied."""
+    return lambda x, z: z.detach() + factor * (z - z.detach())
+
+
+def linear_worst(model: Linear) -> Worst:
+    """Of a linear model: the least over the rivals."""
+    return lambda x, y, norm, eps: worst_margin(model, x, y, norm, eps, (LOW, HIGH))
+
+
+def mapped_worst(seen: Quantised | Sawtooth, linear: Linear) -> Worst:
+    """Of a linear model behind a map of each coordinate: every coordinate goes to one end of its reach."""
+
+    def worst(x: Tensor, y: Tensor, norm: Norm, eps: float) -> Tensor:
+        assert norm == "linf", "the coordinates are independent in Linf alone"
+        x, weight, bias = x.double().flatten(1), linear.weight.detach().double(), linear.bias.detach().double()
+        least, greatest = seen.reach((x - eps).clamp_min(LOW), (x + eps).clamp_max(HIGH))
+        gaps = weight[y][:, None] - weight
+        margins = (gaps.clamp_min(0) * least[:, None] + gaps.clamp_max(0) * greatest[:, None]).sum(2)
+        return (margins + bias[y][:, None] - bias).scatter(1, y[:, None], torch.inf).amin(1)
+
+    return worst
+
+
+def fitted(x: Tensor, y: Tensor) -> Linear:
+    """A linear model trained on all rows at once by L-BFGS with weight decay."""
+    classes = int(y.max()) + 1
+    model = Linear(torch.zeros(classes, x.shape[1]), torch.zeros(classes))
+    solver = torch.optim.LBFGS(model.parameters(), max_iter=300, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        solver.zero_grad()
+        value = nn.functional.cross_entropy(model(x), y) + 1e-4 * (
+            model.weight.square().sum() + model.bias.square().sum()
+        )
+        value.backward()
+        return value
+
+    solver.step(loss)
+    return model.eval()
+
+
+def halves(x: Tensor, y: Tensor) -> Tensor:
+    """Twenty labels for ten classes: each class is cut in two at its mean, along its widest direction."""
+    upper = torch.zeros_like(y)
+    for digit in y.unique():
+        centred = x[y == digit] - x[y == digit].mean(0)
+        upper[y == digit] = (centred @ torch.linalg.svd(centred, full_matrices=False).Vh[0] > 0).long()
+    return 2 * y + upper
+
+
+def trapped(base: Linear) -> Linear:
+    """Twenty more classes that score below all digits; one rises steeply along pixels that are 0 in every digit."""
+    weight, bias = base.weight.detach(), base.bias.detach()
+    more = torch.zeros(20, weight.shape[1])
+    more[7, (weight == 0).all(0)] = TRAP_SLOPE
+    return Linear(torch.cat([weight, more]), torch.cat([bias, torch.full((20,), TRAP_BIAS)])).eval()
+
+
+def families(x: Tensor, y: Tensor) -> list[Family]:
+    """All of them, trained on these rows."""
+    base, parity, maxout = fitted(x, y), fitted(x, y % 2), Maxout(fitted(x, halves(x, y))).eval()
+    trap, truth = trapped(base), linear_worst(base)
+    eps: dict[Norm, float] = {"linf": 0.1, "l2": 0.5, "l1": 1.25}
+    narrower: dict[Norm, float] = {"linf": 0.07, "l2": 0.35, "l1": 0.9}
+    narrowest: dict[Norm, float] = {"linf": 0.08, "l2": 0.16, "l1": 0.28}
+
+    def rescored(name: str, change: Change, outputs: Outputs = "logits") -> Family:
+        return Family(name=name, model=Rescored(base, change).eval(), worst=truth, eps=eps, outputs=outputs)
+
+    def through(name: str, seen: Quantised | Sawtooth, radius: float) -> Family:
+        linear = fitted(seen(x), y)
+        model = nn.Sequential(seen, linear).eval()
+        return Family(name=name, model=model, worst=mapped_worst(seen, linear), eps={"linf": radius})
+
+    return [
+        Family(name="linear", model=base, worst=truth, eps=eps),
+        Family(name="odd or even", model=parity, worst=linear_worst(parity), eps=narrower, classes=2),
+        Family(name="maxout", model=maxout, worst=maxout.worst, eps=eps),
+        rescored("logits × 1e3", lambda x, z: z * 1e3),
+        rescored("logits / 1e6", lambda x, z: z / 1e6),
+        rescored("logits + 1e4", lambda x, z: z + 1e4),
+        rescored("softmax", lambda x, z: z.softmax(1), "probabilities"),
+        rescored("sine gain", sine_gain),
+        rescored("gain trap", gain_trap),
+        rescored("no gradient", gradient_times(0.0)),
+        rescored("negated gradient", gradient_times(-1.0)),
+        through("16 levels", Quantised(16), 0.09),
+        through("8 levels", Quantised(8), 0.09),
+        through("sawtooth 0.03", Sawtooth(0.03), 0.1),
+        through("sawtooth 0.06", Sawtooth(0.06), 0.1),
+        Family(name="target trap", model=trap, worst=linear_worst(trap), eps=narrowest, classes=30),
+    ]
+
+
+def suite_for(column: str, norm: Norm) -> Suite:
+    """The suite of a column; in L1, APGD is another attack."""
+    if norm == "l1" and column.startswith("apgd"):
+        loss = {"apgd-ce": "ce", "apgd-dlr": "dlr", "apgd-t": "targeted-dlr"}[column]
+        return suite_from({"name": column, "version": "1", "attacks": [{"attack": "apgd-l1", "loss": loss}]}, column)
+    own = f"{column}-{norm}"
+    return load_suite(own if own in suite_names() else column)
+
+
+def ours(family: Family, x: Tensor, y: Tensor, norm: Norm, eps: float, column: str) -> tuple[Tensor, list[str]]:
+    """Which rows stand, and what the checks before the attack noted."""
+    result = brinell.evaluate(
+        family.model, x, y, threat=brinell.Threat(norm, eps), suite=suite_for(column, norm), outputs=family.outputs,
+        batch_size=len(x),
+    )  # fmt: skip
+    statuses = [record.status for record in result.rows]
+    assert set(statuses) <= {"standing", "broken", "misclassified"}, f"{family.name}, {norm}, {column}: {statuses}"
+    return torch.tensor([status == "standing" for status in statuses]), result.reading.manifest.notes
+
+
+def reference(family: Family, x: Tensor, y: Tensor, norm: Norm, eps: float) -> Tensor:
+    """Which rows stand after the reference's standard version, by one more pass over its points."""
+    suite = AutoAttack(family.model, eps=eps, norm=REFERENCE_NORMS[norm], seed=0, version="standard")
+    x_adv, _ = suite.run_standard_evaluation(x, y, batch_size=len(x))
+    with torch.no_grad():
+        return family.model(x_adv).argmax(1) == y
+
+
+def report(family: Family, x: Tensor, y: Tensor, norm: Norm, given: argparse.Namespace) -> list[str]:
+    """Print one line of the table; return a sentence for each robust row that fell."""
+    eps, faults, notes = family.eps[norm], [], set()
+    worst = family.worst(x, y, norm, eps)
+    robust = int((worst > 0).sum())
+    cells = [family.name, f"{norm} {eps:g}", str(robust)]
+    for column in given.attacks:
+        standing, noted = ours(family, x, y, norm, eps, column)
+        notes.update(noted)
+        cells.append(str(int(standing.sum()) - robust))
+        for row in (~standing & (worst > TOLERANCE)).nonzero().flatten().tolist():
+            faults.append(
+                f"{family.name}, {norm} {eps:g}, {column}: row {row} fell, its worst margin is {worst[row]:g}"
+            )
+    if not given.alone:
+        try:
+            standing = reference(family, x, y, norm, eps)
+        except Exception as error:  # another's code may raise anything
+            cells.append(type(error).__name__)
+        else:
+            beyond = int((~standing & (worst > TOLERANCE)).sum())
+            cells.append(f"{int(standing.sum()) - robust}" + (f" (-{beyond})" if beyond else ""))
+    print(f"| {' | '.join(cells)} |", flush=True)
+    for note in sorted(notes):
+        print(f"{family.name}, {norm}: {note}", file=sys.stderr)
+    return faults
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--families", nargs="*", help="by name; all where not given")
+    options.add_argument("--norms", nargs="*", default=list(REFERENCE_NORMS))
+    options.add_argument("--attacks", nargs="*", choices=COLUMNS, default=COLUMNS)
+    options.add_argument("--rows", type=int, default=200)
+    options.add_argument("--alone", action="store_true", help="without the reference")
+    given = options.parse_args()
+    torch.set_num_threads(1)
+    logging.getLogger("auto-attack").setLevel(logging.ERROR)
+    digits, faults = load_digits(), []
+    order = torch.randperm(len(digits.data), generator=torch.Generator().manual_seed(0))
+    x = (torch.from_numpy(digits.data)[order] / 16).float()
+    y = torch.from_numpy(digits.target)[order].long()
+    rows = slice(TRAINING_ROWS, TRAINING_ROWS + given.rows)
+    columns = [*given.attacks, *([] if given.alone else ["reference"])]
+    print(f"| family | threat | truth | {' | '.join(columns)} |\n|---|---|--:|{'--:|' * len(columns)}")
+    for family in families(x[:TRAINING_ROWS], y[:TRAINING_ROWS]):
+        for norm in family.eps:
+            if norm in given.norms and family.name in (given.families or [family.name]):
+                faults += report(family, x[rows].view(-1, 1, 8, 8), y[rows] % family.classes, norm, given)
+    print(f"\n{len(x[rows])} rows, CPU seconds {time.process_time():.0f}.")
+    if faults:
+        sys.exit("\n".join(["Robust rows fell:", *faults]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What is checked of a run again, one kind a file."""

@@ -1,0 +1,224 @@
+"""Whether a run's record is consistent: its files, its sums, its statuses, its figures."""
+
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from brinell.checks.finding import Finding, equal
+from brinell.manifest import (
+    ATTEMPTS_TABLE,
+    FREQUENCIES_TABLE,
+    MANIFEST,
+    RESULT,
+    ROWS_TABLE,
+    SPEC,
+    Manifest,
+    file_digests,
+)
+from brinell.queries import Cost
+from brinell.randomised import status_of
+from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, as_columns
+from brinell.result import SEALED, Reading, as_data
+from brinell.rows import rows_digest
+from brinell.spec import Spec
+from brinell.suites.suite import suite_of
+from brinell.threat import Threat
+
+
+def files(folder: Path, manifest: Manifest) -> Iterator[Finding]:
+    """The files are those that were sealed when the session ended."""
+    sealed = manifest.files
+    if not sealed and manifest.state == "running":
+        yield Finding("files", None, "not sealed yet: the run is under way, or was killed")
+        return
+    found = file_digests(folder, SEALED)
+    changed = sorted(name for name in {*found, *sealed} if found.get(name) != sealed.get(name))
+    for name in changed:
+        happened = "is missing" if name not in found else "was not sealed" if name not in sealed else "was changed"
+        yield Finding(name, False, f"{happened} since the session ended")
+    if not sealed:
+        yield Finding(MANIFEST, False, "seals no file, though the session has ended")
+    elif not changed:
+        yield Finding("files", True, f"{len(sealed)} files as they were sealed")
+
+
+def spec(reading: Reading) -> Iterator[Finding]:
+    """The spec beside the run is the one that it was made from."""
+    manifest, path = reading.manifest, reading.folder / SPEC
+    if manifest.spec is None:
+        return
+    table = tomllib.loads(path.read_text("utf-8"))
+    asked = Threat(manifest.spec.threat.norm, manifest.spec.threat.eps)
+    holds = (
+        Spec.model_validate(table) == manifest.spec
+        and (asked.norm, asked.eps_text) == (manifest.threat["norm"], manifest.threat["eps_text"])
+        and manifest.spec.seed == manifest.seed
+    )
+    yield Finding(SPEC, holds, "what the run was made from" if holds else "is not what the run was made from")
+
+
+def suite(reading: Reading) -> Iterator[Finding]:
+    """The suite's digest is that of its attacks, and each attempt made the passes that its attack makes."""
+    suite = suite_of(reading.manifest.suite)
+    yield equal("suite", suite.digest(), reading.manifest.suite["digest"])
+    alone = [
+        Cost(*(passes // attack.attempts() for passes in attack.cost())).times(suite.looks) for attack in suite.attacks
+    ]
+    off = []
+    for attempt in reading.attempts:
+        whole, made = alone[attempt.stage], Cost(attempt.forwards, attempt.backwards)
+        within = made.forwards <= whole.forwards and made.backwards <= whole.backwards
+        if not within or (attempt.outcome in ("stood", "proposed") and made != whole):
+            off.append(attempt.row)
+    yield Finding(
+        "attempts",
+        not off,
+        f"{len(reading.attempts):,} attempts made the passes of their attacks"
+        if not off
+        else f"{len(off)} attempts did not make the passes of their attacks, rows {off[:5]}",
+    )
+
+
+def data(reading: Reading) -> Iterator[Finding]:
+    """The rows of the ledger, with their labels and places, are those that the manifest names."""
+    digest = rows_digest((row.row, row.digest) for row in reading.rows)
+    places = [row.place for row in reading.rows] == list(range(len(reading.rows)))
+    finding = equal("rows", digest, reading.manifest.data["digest"])
+    yield finding if places else Finding("rows", False, "places that are not 0, 1, 2, …")
+
+
+def passes(reading: Reading) -> Iterator[Finding]:
+    """A row's passes are the sum of its attempts', and no session made fewer than count."""
+    sums: dict[int, list[int]] = {row.row: [0, 0] for row in reading.rows}
+    strangers = 0
+    for attempt in reading.attempts:
+        if attempt.row not in sums:
+            strangers += 1
+            continue
+        sums[attempt.row][0] += attempt.forwards
+        sums[attempt.row][1] += attempt.backwards
+    off = [row.row for row in reading.rows if sums[row.row] != [row.forwards, row.backwards]]
+    made = sum(session.forwards for session in reading.sessions)
+    counted = sum(row.forwards for row in reading.rows)
+    holds = not off and not strangers and made >= counted
+    detail = f"{counted:,} forward passes in {len(reading.attempts):,} attempts add up"
+    if not holds:
+        detail = f"rows {off[:5]} do not add up, {strangers} attempts of no row, {made} made for {counted} counted"
+    yield Finding("passes", holds, detail)
+
+
+def statuses(reading: Reading) -> Iterator[Finding]:
+    """Each row's status follows from its fields and its attempts."""
+    outcomes: dict[int, list[str]] = {row.row: [] for row in reading.rows}
+    for attempt in reading.attempts:
+        outcomes.setdefault(attempt.row, []).append(attempt.outcome)
+    attacked = reading.manifest.threat["eps"] > 0
+    attempts = suite_of(reading.manifest.suite).attempts() if attacked else 0
+    counted = {record.row: record for record in reading.frequencies}
+    wrong = [
+        row.row
+        for row in reading.rows
+        if not (
+            _status_follows(row, outcomes[row.row], attempts)
+            if reading.randomised is None
+            else _majority_follows(row, counted.get(row.row), outcomes[row.row], attempts)
+        )
+    ]
+    expected = reading.manifest.data["rows"]
+    holds = not wrong and len(reading.rows) == expected
+    detail = f"{len(reading.rows)} rows, each with the status that its record gives"
+    if not holds:
+        detail = f"{len(reading.rows)} rows of {expected}; {len(wrong)} statuses do not follow, rows {wrong[:5]}"
+    yield Finding("statuses", holds, detail)
+
+
+def _status_follows(row: RowRecord, outcomes: list[str], attempts: int) -> bool:
+    wrong_at_start = row.clean_margin is not None and row.clean_margin <= 0
+    if row.status == "misclassified":
+        return wrong_at_start and row.clean_prediction != row.label and not outcomes
+    if wrong_at_start:
+        return False
+    if row.status == "broken":
+        return row.confirmed == 1 and "fell" in outcomes and row.margin is not None and row.margin <= 0
+    if row.confirmed or (row.stage is not None and row.status != "pending"):
+        return False
+    if row.status == "standing":
+        return len(outcomes) == attempts and not {"fell", "error"} & set(outcomes)
+    if row.status == "error":
+        return len(outcomes) == attempts and "error" in outcomes and row.reason is not None
+    return row.status == "pending"  # nothing certifies yet, so that nothing is certified
+
+
+def _majority_follows(row: RowRecord, counted: FrequencyRecord | None, outcomes: list[str], attempts: int) -> bool:
+    """The same for a row of a randomised model, by how often the model was right."""
+    if counted is None:
+        return row.status == "pending" and row.clean_margin is None and not outcomes
+    attacked = attempts if counted.clean_correct > 0 else 0
+    if counted.draws is None or counted.correct is None:
+        if row.status == "error":
+            return row.reason is not None
+        return row.status == ("pending" if counted.clean_correct > 0 else "misclassified")
+    settled = status_of(counted.clean_correct, counted.clean_draws, counted.correct, counted.draws)
+    if settled == "pending":
+        settled = "error" if "error" in outcomes else "standing"
+    through = len(outcomes) == attacked and set(outcomes) <= {"proposed", "error"} and row.confirmed == 1
+    return through and row.status in (settled, "pending" if settled in ("standing", "error") else settled)
+
+
+def frequencies(reading: Reading) -> Iterator[Finding]:
+    """How often the model was right adds up: no more often than it was asked, as often as the suite says."""
+    if reading.randomised is None:
+        return
+    draws, off = reading.randomised.draws, []
+    for record in reading.frequencies:
+        pairs = (
+            (record.clean_correct, record.clean_draws),
+            (record.select_correct, record.select_draws),
+            (record.control_correct, record.control_draws),
+            (record.correct, record.draws),
+        )
+        within = all(right is None or asked is None or 0 <= right <= asked for right, asked in pairs)
+        whole = record.clean_draws == draws.score and record.draws in (None, draws.score)
+        if not (within and whole):
+            off.append(record.row)
+    known = {row.row for row in reading.rows} >= {record.row for record in reading.frequencies}
+    detail = f"{len(reading.frequencies)} rows, {draws.score} draws of each point"
+    yield Finding("frequencies", known and not off, detail if not off else f"do not add up, rows {off[:5]}")
+
+
+def result(reading: Reading) -> Iterator[Finding]:
+    """The figures as written are those that the ledger gives."""
+    path = reading.folder / RESULT
+    if not path.is_file():
+        yield Finding(RESULT, None, "not written yet")
+        return
+    try:
+        written = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        yield Finding(RESULT, False, f"cannot be read: {error}")
+        return
+    current = json.loads(json.dumps(as_data(reading)))
+    differs = sorted(key for key in {*written, *current} if written.get(key) != current.get(key))
+    figure = reading.claim.figure
+    yield Finding(
+        "figures",
+        not differs,
+        f"follow from the ledger: {figure}" if not differs else f"differ in {', '.join(differs)}",
+    )
+
+
+def tables(reading: Reading) -> Iterator[Finding]:
+    """The tables for other tools say what the ledger says."""
+    import pyarrow.parquet as pq
+
+    tables: tuple[tuple[str, type[Record], Sequence[Record]], ...] = (
+        (ROWS_TABLE, RowRecord, reading.rows),
+        (ATTEMPTS_TABLE, AttemptRecord, reading.attempts),
+        (FREQUENCIES_TABLE, FrequencyRecord, reading.frequencies),
+    )
+    for name, kind, records in tables:
+        if not (reading.folder / name).is_file():
+            continue  # named among the files, or not written yet
+        same = pq.read_table(reading.folder / name).to_pydict() == as_columns(kind, records)
+        yield Finding(name, same, "says what the ledger says" if same else "does not say what the ledger says")

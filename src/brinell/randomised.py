@@ -1,0 +1,262 @@
+"""How a run of a randomised model goes: points are proposed, chosen and scored, each with random numbers of its own.
+
+Idea        one wrong decision of a randomised model says little: looked at often enough, it errs somewhere. What counts is
+            how often it is right at the point that an attacker would commit to, in draws that had no part in the choice.
+Source      expectation over transformation: Athalye et al. 2018 (arXiv 1802.00420), section 4; figures for a persistent
+            attacker: Lucas et al. 2023 (arXiv 2302.13464), section 3; choosing: successive halving, Karnin et al. 2013,
+            algorithm 1.
+Departures  draws double with each halving up to a limit, in place of a fixed budget a round.
+Cost        besides the attacks' passes ``Draws.besides`` forwards a row: the clean input and the chosen point are scored,
+            and choosing is done twice, once for the control.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from brinell.draws import Draws
+from brinell.engine import Engine, Purpose
+from brinell.geometry import distance
+from brinell.losses import decision, margin_of
+from brinell.queries import Cost
+from brinell.records import FrequencyRecord
+from brinell.run import Run, chunks, refuse_unreadable
+from brinell.shapes import Indices, Labels, Mask
+from brinell.tally import Moment, Observer
+
+CLEAN = -1
+"""The candidate that is the clean input."""
+
+
+class Chosen(NamedTuple):
+    """What successive halving left of each row's candidates."""
+
+    place: Indices
+    """Which candidate."""
+    correct: Indices
+    """In how many of its draws the model was right."""
+    draws: int
+    """How many draws it had."""
+    forwards: int
+    """Passes made in all."""
+
+
+def carry_out(run: Run, observer: Observer, stop: Callable[[], bool]) -> bool:
+    """Work until every row is scored or ``stop`` says so; whether it is through.
+
+    Raises
+    ------
+    BadInput
+        If the model gives non-finite logits on clean rows.
+    ModelFailed
+        If the model raises on every row of a batch, or memory runs out on one.
+    """
+    draws = run.suite.draws
+    assert draws is not None
+    with run.subject.model.undisturbed():
+        _score_clean_rows(run, draws)
+        through = run.attack(observer, stop) if run.subject.threat.eps > 0 else True
+        for phase in (_choose, _score):
+            through = through and phase(run, draws, observer, stop)
+    if through:
+        with run.ledger.transaction():
+            run.ledger.settle()
+    return through
+
+
+def _score_clean_rows(run: Run, draws: Draws) -> None:
+    """How often the model is right on each clean input; a row on which it never is gets no attack."""
+    done = {record.row for record in run.ledger.frequencies()}
+    todo = [record.row for record in run.ledger.rows() if record.row not in done]
+    unusable: list[int] = []
+    for chunk in chunks(todo, run.engine.batch_size):
+        x, y = run.examples(chunk)
+        looks = run.engine.looks(x, y, draws.score, "clean")
+        margin, decided, readable = (
+            margin_of(looks.logits, y),
+            decision(looks.logits, y),
+            looks.logits.isfinite().all(dim=1),
+        )
+        unusable += [row for row, good in zip(chunk, readable.tolist(), strict=True) if not good]
+        with run.ledger.transaction():
+            run.ledger.count_passes(run.session, clean_forwards=len(chunk) * draws.score)
+            for i, row in enumerate(chunk):
+                if not bool(readable[i]):
+                    continue
+                correct = int(looks.correct[i])
+                run.clean_logits.write(run.places[row], looks.logits[i].cpu().numpy())
+                run.ledger.update_row(
+                    row,
+                    clean_prediction=int(decided[i]),
+                    clean_margin=float(margin[i]),
+                    status="pending" if correct > 0 else "misclassified",
+                )
+                run.ledger.add([_counted(row, draws.score, correct)])
+    refuse_unreadable(unusable)
+
+
+def _counted(row: int, draws: int, correct: int) -> FrequencyRecord:
+    return FrequencyRecord(
+        row=row,
+        clean_draws=draws,
+        clean_correct=correct,
+        candidates=None,
+        candidate=None,
+        select_draws=None,
+        select_correct=None,
+        control_draws=None,
+        control_correct=None,
+        draws=None,
+        correct=None,
+    )
+
+
+def _choose(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]) -> bool:
+    """Choose among the candidates of each row the point that the model is right on least often."""
+    proposers = run.ledger.proposers()
+    todo = [record.row for record in run.ledger.frequencies() if record.candidates is None]
+    everything = run.suite.attempts() * draws.kept
+    for chunk in chunks(todo, max(run.engine.batch_size // (everything + 1), 1)):
+        observer(_moment(run, "choosing among candidates"))
+        x, y = run.examples(chunk)
+        offered = torch.zeros(len(chunk), everything + 1, dtype=torch.bool, device=x.device)
+        points = x[:, None].repeat(1, everything + 1, *[1] * (x.dim() - 1))
+        offered[:, CLEAN] = True
+        for i, row in enumerate(chunk):
+            for stage, attempt in proposers.get(row, []):
+                first = run.suite.ordinal(stage, attempt) * draws.kept
+                kept = run.read_candidates(row, first, draws.kept)
+                points[i, first : first + draws.kept] = torch.from_numpy(kept).to(x.device, x.dtype)
+                offered[i, first : first + draws.kept] = True
+        chosen = halved(run.engine, points, offered, y, draws, "select")
+        control = halved(run.engine, x[:, None].expand_as(points), offered, y, draws, "control")
+        with run.ledger.transaction():
+            run.ledger.count_passes(run.session, select_forwards=chosen.forwards + control.forwards)
+            for i, row in enumerate(chunk):
+                _record_choice(run, row, points[i], i, offered, chosen, control)
+        if stop():
+            return False
+    return True
+
+
+def _record_choice(run: Run, row: int, points: Tensor, i: int, offered: Mask, chosen: Chosen, control: Chosen) -> None:
+    place, draws = run.places[row], run.suite.draws
+    assert draws is not None
+    choice = int(chosen.place[i])
+    last = choice == offered.shape[1] - 1
+    x, point = run.subject.rows.x[place], points[choice].cpu().numpy()
+    stage, attempt = run.suite.attempt_at(choice // draws.kept) if not last else (None, None)
+    many = int(offered[i].sum())
+    run.originals.write(place, x)
+    run.ledger.update_frequency(
+        row,
+        candidates=many,
+        candidate=CLEAN if last else choice,
+        select_draws=chosen.draws if many > 1 else 0,
+        select_correct=int(chosen.correct[i]) if many > 1 else 0,
+        control_draws=control.draws if many > 1 else 0,
+        control_correct=int(control.correct[i]) if many > 1 else 0,
+    )
+    run.ledger.update_row(
+        row,
+        stage=stage,
+        attempt=attempt,
+        distance=float(distance(torch.from_numpy(x[None]), torch.from_numpy(point[None]), run.subject.threat.norm)[0]),
+        witness_digest=run.witnesses.write(place, point),
+    )
+
+
+def halved(engine: Engine, points: Tensor, offered: Mask, y: Labels, draws: Draws, purpose: Purpose) -> Chosen:
+    """The candidate of each row that the model is right on least often, by successive halving.
+
+    Ties go by the margin of the mean logits. A candidate whose logits are not finite goes at once. A row with a single
+    candidate costs nothing.
+
+    Parameters
+    ----------
+    points
+        ``(row, candidate, *feature)``, in input units.
+    offered
+        ``(row, candidate)``: which of them are candidates.
+    draws
+        Says how many draws are made of those that are left.
+    """
+    alive, contested = offered.clone(), offered.sum(1, keepdim=True) > 1
+    correct = torch.zeros_like(offered, dtype=torch.int64)
+    logits = points.new_zeros(*offered.shape, engine.classes)
+    drawn = forwards = 0
+    rounds = draws.rounds(int(offered.sum(1).max()))
+    for number, (_, more) in enumerate(rounds):
+        rows, places = (alive & contested).nonzero(as_tuple=True)
+        looks = engine.looks(points[rows, places], y[rows], more, purpose)
+        correct[rows, places] += looks.correct
+        logits[rows, places] += looks.logits * more
+        drawn, forwards = drawn + more, forwards + len(rows) * more
+        margin = margin_of(logits.flatten(0, 1), y.repeat_interleave(offered.shape[1])).view_as(logits[..., 0])
+        stays = 1 if number == len(rounds) - 1 else (alive.sum(1, keepdim=True) + 1) // 2
+        alive = alive & (_rank(correct, margin, alive) < stays)
+    best = alive.to(torch.int64).argmax(1)
+    return Chosen(best, correct.gather(1, best[:, None]).squeeze(1), drawn, forwards)
+
+
+def _rank(correct: Tensor, margin: Tensor, alive: Mask) -> Tensor:
+    """The place of each candidate among its row's: fewest right decisions first, then least margin; the dead last."""
+    lost = ~alive | margin.isnan()
+    by_margin = margin.where(~lost, torch.inf).argsort(dim=1, stable=True)
+    of_these = correct.where(~lost, torch.iinfo(torch.int64).max).gather(1, by_margin).argsort(dim=1, stable=True)
+    order = by_margin.gather(1, of_these)
+    return torch.empty_like(order).scatter_(
+        1, order, torch.arange(order.shape[1], device=order.device).expand_as(order)
+    )
+
+
+def _score(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]) -> bool:
+    """How often the model is right at each chosen point, in fresh draws; the row's status follows."""
+    clean = {record.row: record for record in run.ledger.frequencies()}
+    todo = [record for record in run.ledger.rows() if clean[record.row].draws is None and record.status != "error"]
+    for chunk in chunks(todo, run.engine.batch_size):
+        observer(_moment(run, "scoring the chosen points"))
+        x, y = run.examples([record.row for record in chunk])
+        stored = np.stack([run.witnesses.read(record.place) for record in chunk])
+        points = torch.from_numpy(stored).to(x.device, x.dtype)
+        looks = run.engine.looks(points, y, draws.score, "score")
+        allowed, readable = run.subject.threat.contains(x, points), looks.logits.isfinite().all(dim=1)
+        margin, decided = margin_of(looks.logits, y), decision(looks.logits, y)
+        with run.ledger.transaction():
+            run.ledger.count_passes(run.session, score_forwards=len(chunk) * draws.score)
+            for i, record in enumerate(chunk):
+                if not bool(readable[i]) or not bool(allowed[i]):
+                    reason = "non-finite logits at the chosen point" if bool(allowed[i]) else "chosen point not allowed"
+                    run.ledger.update_row(record.row, status="error", reason=reason)
+                    continue
+                correct = int(looks.correct[i])
+                run.ledger.update_frequency(record.row, draws=draws.score, correct=correct)
+                run.ledger.update_row(
+                    record.row,
+                    status=status_of(
+                        clean[record.row].clean_correct, clean[record.row].clean_draws, correct, draws.score
+                    ),
+                    prediction=int(decided[i]),
+                    margin=float(margin[i]),
+                    confirmed=1,
+                )
+        if stop():
+            return False
+    return True
+
+
+def status_of(clean_correct: int, clean_draws: int, correct: int, draws: int) -> str:
+    """What becomes of a row by majority: ``misclassified`` or ``broken``; ``pending`` where it is neither."""
+    if 2 * clean_correct <= clean_draws:
+        return "misclassified"
+    return "broken" if 2 * correct <= draws else "pending"
+
+
+def _moment(run: Run, label: str) -> Moment:
+    records = run.ledger.rows()
+    spent = Cost(sum(record.forwards for record in records), sum(record.backwards for record in records))
+    scored: Sequence[int] = [record.row for record in records if record.confirmed]
+    return Moment(f"{label} ({len(scored)} of {len(records)} rows scored)", len(records), 0, spent, spent)
