@@ -70,7 +70,9 @@ Craft = Callable[[Case], torch.Tensor]
 def of_brinell(suite: str | Suite) -> Craft:
     def craft(case: Case) -> torch.Tensor:
         threat = brinell.Threat(case.norm, case.eps)
-        result = brinell.evaluate(case.model, case.x, case.y, threat=threat, suite=suite, seed=case.seed, batch_size=250)
+        result = brinell.evaluate(
+            case.model, case.x, case.y, threat=threat, suite=suite, seed=case.seed, batch_size=250
+        )
         passes = result.figures.passes
         assert case.model.forwards == passes.forwards + passes.preflight_forwards, "Brinell's counters disagree"
         assert case.model.backwards == passes.backwards + passes.preflight_backwards, "Brinell's counters disagree"

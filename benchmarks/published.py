@@ -55,11 +55,13 @@ class Graph(nn.Module):
             match kind:
                 case "Conv":
                     top, left, bottom, right = more.get("pads", (0, 0, 0, 0))
-                    assert (top, left) == (bottom, right) and more.get("group", 1) == 1
+                    assert (top, left) == (bottom, right)
+                    assert more.get("group", 1) == 1
                     assert set(more.get("dilations", (1,))) == {1}
                     found[result] = nn.functional.conv2d(*values, stride=more["strides"], padding=(top, left))
                 case "Gemm":
-                    assert more.get("alpha", 1) == more.get("beta", 1) == 1 and not more.get("transA", 0)
+                    assert more.get("alpha", 1) == more.get("beta", 1) == 1
+                    assert not more.get("transA", 0)
                     a, b, c = values
                     found[result] = a @ (b.T if more.get("transB", 0) else b) + c
                 case "Relu":

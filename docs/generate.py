@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from brinell.manifest import FORMAT, Environment, Manifest
-from brinell.records import AttemptRecord, Record, RowRecord, SessionRecord, columns, field_docs
+from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, SessionRecord, columns, field_docs
 from brinell.report.text import print_text
 from brinell.result import read_run
 
@@ -21,10 +21,12 @@ Made by `python docs/generate.py` from the fields' docstrings.
 | `spec.toml` | what was asked for; absent where model and rows were handed over in Python |
 | `manifest.json` | circumstances, settings, and the SHA-256 of every other file once a session has ended |
 | `ledger.sqlite` | the tables below: the one source of every figure |
-| `witnesses.npy` | the points on which the model errs, `(place, *feature)`, in input units; zeros where a row has none |
-| `originals.npy` | the clean inputs of the broken rows, in the same places |
+| `witnesses.npy` | points on which the model errs (randomised: the chosen ones), `(place, *feature)`, in input units, or zeros |
+| `originals.npy` | the clean inputs of the rows that have one, in the same places |
 | `clean_logits.npy` | the model's logits on the clean inputs, `(place, class)` |
 | `rows.parquet`, `attempts.parquet` | the first two tables for other tools, made when a session ends |
+| `frequencies.parquet` | the table of that name, likewise, where the model is randomised |
+| `candidates.npy` | points that attempts on a randomised model kept; gone, and not sealed, once the run is complete |
 | `result.json` | the figures, as `brinell report --format json` prints them |
 
 While a run goes on, `ledger.sqlite` has a write-ahead log beside it (`-wal`, `-shm`) and every batch is one transaction.
@@ -47,6 +49,7 @@ def run_folder_page() -> str:
     tables: tuple[tuple[str, type[Record]], ...] = (
         ("rows", RowRecord),
         ("attempts", AttemptRecord),
+        ("frequencies", FrequencyRecord),
         ("sessions", SessionRecord),
     )
     for name, kind in tables:

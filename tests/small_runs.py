@@ -84,6 +84,8 @@ def session_record(**changes: int) -> SessionRecord:
             "referee_forwards",
             "preflight_forwards",
             "preflight_backwards",
+            "select_forwards",
+            "score_forwards",
         ),
         0,
     )

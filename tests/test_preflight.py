@@ -15,8 +15,10 @@ from torch.nn import functional as F
 import small_net
 from brinell import Threat, zoo
 from brinell.attacks.fgsm import FGSM
+from brinell.draws import Draws
 from brinell.errors import BadInput, BrinellError, ModelFailed
 from brinell.evaluation import Result, evaluate
+from brinell.geometry import Norm
 from brinell.suites.suite import load_suite, suite_names
 from models_with_known_radius import random_linear
 from small_runs import SMALL, THREAT, fates, small_result
@@ -192,7 +194,8 @@ def test_outputs_that_hold_no_logits(tmp_path: Path, wrap: Callable[[Tensor], An
 def test_randomised_model(tmp_path: Path) -> None:
     error = refusal(tmp_path, model=Before(lambda x: F.dropout(x, 0.3, training=True)).eval())
     assert (error.subject, error.expected) == ("model", "a deterministic model")
-    assert error.got.endswith("of 60 rows when asked twice")
+    assert error.got.endswith("of 60 rows when the same rows are asked again")
+    assert "--suite autoattack-rand" in error.remedy
 
 
 def test_slight_noise_is_noted_and_every_witness_is_asked_about_again(tmp_path: Path) -> None:
@@ -369,9 +372,11 @@ def test_row_right_nowhere(tmp_path: Path) -> None:
 # Few classes, low precision
 
 
-@pytest.mark.parametrize("classes", [2, 3, 4, 8])
-@pytest.mark.parametrize("suite", suite_names())
-def test_every_suite_runs_whatever_the_number_of_classes(tmp_path: Path, classes: int, suite: str) -> None:
+@pytest.mark.parametrize("classes", [2, 3, 4, 8, 100, 1000])
+@pytest.mark.parametrize(
+    ("suite", "norm"), [(suite, norm) for suite in suite_names() for norm in load_suite(suite).norms()]
+)
+def test_every_suite_runs_whatever_the_number_of_classes(tmp_path: Path, classes: int, suite: str, norm: Norm) -> None:
     """auto-attack#70 and #110: IndexError for 2, 3, 4 and 8 classes. What is undefined is replaced, and that is said."""
     model = random_linear(classes, 48, seed=classes).eval()
     x = torch.rand(6, 3, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -384,16 +389,20 @@ def test_every_suite_runs_whatever_the_number_of_classes(tmp_path: Path, classes
         attacks=tuple(
             replace(attack, **{name: few[name] for name in few if hasattr(attack, name)}) for attack in brief.attacks
         ),
+        draws=brief.draws and Draws(attack=2, kept=2, select=20, score=20),
     )
-    threat = Threat("l1", 0.05) if suite.endswith("-l1") else Threat("linf", 0.004)
+    eps = {"linf": 0.004, "l2": 0.02, "l1": 0.05}[norm] * (1 if classes <= 8 else 0.02)
+    threat = Threat(norm, eps)
     result = evaluate(model, x, y, threat=threat, suite=brief, batch_size=8, out=tmp_path / "run")
     assert result.figures.status["standing"] > 0
     assert result.figures.status["error"] == 0
     for attack in result.reading.manifest.suite["attacks"]:
         if "targeted" in attack.get("loss", ""):
-            assert attack["targets"] == min(5 if suite.endswith("-l1") else 9, classes - 1)
+            most = 5 if norm == "l1" else 9
+            assert attack["targets"] == min(most, classes - 1)
             assert attack["loss"] == ("targeted-dlr" if classes >= 4 else "targeted-margin")
-            assert f"targets 9 replaced by {classes - 1} (too few classes)" in notes(result)
+            said = f"targets {most} replaced by {classes - 1} (too few classes)" in notes(result)
+            assert said == (classes <= most)
         elif suite == "apgd-dlr":
             assert attack["loss"] == ("dlr" if classes >= 3 else "margin")
             assert ("replaced" in notes(result)) == (classes < 3)

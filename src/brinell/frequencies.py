@@ -157,6 +157,13 @@ def randomised_figures(
     )
 
 
+def status_of(clean_correct: int, clean_draws: int, correct: int, draws: int) -> str:
+    """What becomes of a row by majority: ``misclassified`` or ``broken``; ``pending`` where it is neither."""
+    if 2 * clean_correct <= clean_draws:
+        return "misclassified"
+    return "broken" if 2 * correct <= draws else "pending"
+
+
 def persistent(correct: int, draws: int, tries: int) -> float:
     """The unbiased estimate ``C(c, q) / C(m, q)`` of ``p^q``."""
     return math.comb(correct, tries) / math.comb(draws, tries)

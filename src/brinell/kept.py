@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from brinell.geometry import per_row
-from brinell.shapes import Indices, Inputs, Mask, PerRow
+from brinell.shapes import Candidates, Indices, Inputs, Mask, PerCandidate, PerRow
 
 
 @dataclass(eq=False)
@@ -16,12 +16,12 @@ class Kept:
     lay in the threat set keeps the clean input.
     """
 
-    points: Inputs
-    """``(row, stretch, *feature)``."""
-    right: PerRow
-    """``(row, stretch)``: share of draws in which the model was right; infinite where no point was kept."""
-    margin: PerRow
-    """``(row, stretch)``: mean margin over these draws."""
+    points: Candidates
+    """A point for each stretch."""
+    right: PerCandidate
+    """Share of draws in which the model was right; infinite where no point was kept."""
+    margin: PerCandidate
+    """Mean margin over these draws."""
 
     @classmethod
     def around(cls, x: Inputs, stretches: int) -> "Kept":

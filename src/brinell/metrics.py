@@ -169,7 +169,7 @@ def figures_of(
     norm: str,
     eps: float,
     stages: int,
-    randomised: bool,
+    randomised: bool = False,
 ) -> Figures:
     """The figures that follow from a ledger; the suite has so many stages.
 

@@ -19,12 +19,13 @@ from torch import Tensor
 
 from brinell.draws import Draws
 from brinell.engine import Engine, Purpose
+from brinell.frequencies import status_of
 from brinell.geometry import distance
 from brinell.losses import decision, margin_of
 from brinell.queries import Cost
 from brinell.records import FrequencyRecord
 from brinell.run import Run, chunks, refuse_unreadable
-from brinell.shapes import Indices, Labels, Mask
+from brinell.shapes import Candidates, Indices, Labels, Offered
 from brinell.tally import Moment, Observer
 
 CLEAN = -1
@@ -136,18 +137,20 @@ def _choose(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]
         with run.ledger.transaction():
             run.ledger.count_passes(run.session, select_forwards=chosen.forwards + control.forwards)
             for i, row in enumerate(chunk):
-                _record_choice(run, row, points[i], i, offered, chosen, control)
+                _record_choice(run, row, points, i, offered, chosen, control)
         if stop():
             return False
     return True
 
 
-def _record_choice(run: Run, row: int, points: Tensor, i: int, offered: Mask, chosen: Chosen, control: Chosen) -> None:
+def _record_choice(
+    run: Run, row: int, points: Candidates, i: int, offered: Offered, chosen: Chosen, control: Chosen
+) -> None:
     place, draws = run.places[row], run.suite.draws
     assert draws is not None
     choice = int(chosen.place[i])
     last = choice == offered.shape[1] - 1
-    x, point = run.subject.rows.x[place], points[choice].cpu().numpy()
+    x, point = run.subject.rows.x[place], points[i, choice].cpu().numpy()
     stage, attempt = run.suite.attempt_at(choice // draws.kept) if not last else (None, None)
     many = int(offered[i].sum())
     run.originals.write(place, x)
@@ -169,7 +172,7 @@ def _record_choice(run: Run, row: int, points: Tensor, i: int, offered: Mask, ch
     )
 
 
-def halved(engine: Engine, points: Tensor, offered: Mask, y: Labels, draws: Draws, purpose: Purpose) -> Chosen:
+def halved(engine: Engine, points: Candidates, offered: Offered, y: Labels, draws: Draws, purpose: Purpose) -> Chosen:
     """The candidate of each row that the model is right on least often, by successive halving.
 
     Ties go by the margin of the mean logits. A candidate whose logits are not finite goes at once. A row with a single
@@ -202,7 +205,7 @@ def halved(engine: Engine, points: Tensor, offered: Mask, y: Labels, draws: Draw
     return Chosen(best, correct.gather(1, best[:, None]).squeeze(1), drawn, forwards)
 
 
-def _rank(correct: Tensor, margin: Tensor, alive: Mask) -> Tensor:
+def _rank(correct: Tensor, margin: Tensor, alive: Offered) -> Tensor:
     """The place of each candidate among its row's: fewest right decisions first, then least margin; the dead last."""
     lost = ~alive | margin.isnan()
     by_margin = margin.where(~lost, torch.inf).argsort(dim=1, stable=True)
@@ -246,13 +249,6 @@ def _score(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool])
         if stop():
             return False
     return True
-
-
-def status_of(clean_correct: int, clean_draws: int, correct: int, draws: int) -> str:
-    """What becomes of a row by majority: ``misclassified`` or ``broken``; ``pending`` where it is neither."""
-    if 2 * clean_correct <= clean_draws:
-        return "misclassified"
-    return "broken" if 2 * correct <= draws else "pending"
 
 
 def _moment(run: Run, label: str) -> Moment:

@@ -27,5 +27,14 @@ Losses = Float[Tensor, "row *rival"]
 Slopes = Float[Tensor, "row *slope"]
 """A gradient by the input for each row, or one for each row and rival."""
 
+Candidates = Float[Tensor, "row candidate *feature"]
+"""Several points for each row."""
+
+PerCandidate = Float[Tensor, "row candidate"]
+"""One real number for each candidate of each row."""
+
+Offered = Bool[Tensor, "row candidate"]
+"""One truth value for each candidate of each row."""
+
 Mask = Bool[Tensor, "row"]
 """One truth value for each row."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from brinell.checks.finding import Finding, equal
+from brinell.frequencies import status_of
 from brinell.manifest import (
     ATTEMPTS_TABLE,
     FREQUENCIES_TABLE,
@@ -17,7 +18,6 @@ from brinell.manifest import (
     file_digests,
 )
 from brinell.queries import Cost
-from brinell.randomised import status_of
 from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, as_columns
 from brinell.result import SEALED, Reading, as_data
 from brinell.rows import rows_digest
