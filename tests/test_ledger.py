@@ -109,10 +109,10 @@ def test_confirmed_witness(ledger: Ledger) -> None:
         ledger.add([pending(0), pending(1)])
         claim(ledger, 0)
     assert [record.row for record in ledger.claimed()] == [0]
-    assert ledger.to_attempt() == [1]
+    assert ledger.to_attempt() == {1}
     ledger.update_row(0, status="broken", confirmed=1)
     assert ledger.claimed() == []
-    assert ledger.to_attempt() == [1]
+    assert ledger.to_attempt() == {1}
 
 
 def test_refused_witness_leaves_the_row_standing_and_is_counted(ledger: Ledger) -> None:
@@ -127,7 +127,7 @@ def test_refused_witness_leaves_the_row_standing_and_is_counted(ledger: Ledger) 
     }
     assert [attempt.outcome for attempt in ledger.attempts()] == ["unconfirmed"]
     assert ledger.claimed() == []
-    assert ledger.to_attempt() == [0]  # the attacks to come get it again
+    assert ledger.to_attempt() == {0}  # the attacks to come get it again
     ledger.settle()
     assert row_of(ledger, 0).status == "standing"
 

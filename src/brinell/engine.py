@@ -17,11 +17,24 @@ import torch
 from brinell.attacks.catalogue import identity
 from brinell.draws import Draws
 from brinell.errors import BrinellError, ModelFailed
-from brinell.flight import Attempted, Claim, Clean, InFlight, Outcome, Part, Step, cost_of, losses_of, query_of
+from brinell.flight import (
+    Attempted,
+    Claim,
+    Clean,
+    InFlight,
+    Kind,
+    Outcome,
+    Part,
+    Step,
+    cost_of,
+    kind_of,
+    losses_of,
+    query_of,
+)
 from brinell.kept import Kept
 from brinell.losses import decision, margin_of
 from brinell.models.protocol import Climbed, Model
-from brinell.queries import Answer, Given, Gradients, Scores
+from brinell.queries import Answer, Given, Gradient, Gradients, Scores
 from brinell.random import Noise, stream_key
 from brinell.shapes import Indices, Inputs, Labels, Logits, Losses, Mask, PerRow
 from brinell.suites.suite import Assignment
@@ -110,7 +123,7 @@ class Engine:
             If memory runs out on a single row.
         """
         waiting = deque(assignment.rows)
-        queues: dict[type, deque[Part]] = {}
+        queues: dict[Kind, deque[Part]] = {}
         flights: list[InFlight] = []
         while True:
             ended: list[Attempted] = []
@@ -190,7 +203,7 @@ class Engine:
             length=assignment.attack.cost().forwards // assignment.attack.attempts(),
         )
 
-    def _advance(self, flight: InFlight, queues: dict[type, deque[Part]]) -> list[Attempted]:
+    def _advance(self, flight: InFlight, queues: dict[Kind, deque[Part]]) -> list[Attempted]:
         """Hand the search its answer and queue what it asks next; the records of its rows if it has ended."""
         outcome: Outcome = "stood" if self.draws is None else "proposed"
         reason = None
@@ -201,7 +214,7 @@ class Engine:
                 if query.points.shape != flight.ball.x.shape:
                     raise ValueError(f"points of shape {tuple(query.points.shape)} for rows {flight.ball.x.shape}")
                 flight.ask(query)
-                queues.setdefault(type(query), deque()).append(Part(flight, 0, flight.awaited))
+                queues.setdefault(kind_of(query), deque()).append(Part(flight, 0, flight.awaited))
                 return []
             except StopIteration:
                 pass
@@ -235,8 +248,9 @@ class Engine:
             points = points.clamp(self.threat.low + self.pull_in, self.threat.high - self.pull_in)
 
         def climbed(start: int, end: int) -> Climbed:
-            return self.model.gradient(points[start:end], lambda logits: _climb(batch, logits, start))
+            return self.model.gradient(points[start:end], lambda logits: _climb(batch, logits, start), slope)
 
+        slope = query.slope if isinstance(query, Gradient) else "own"
         rivals = tuple(query.targets.shape[1:]) if isinstance(query, Gradients) else ()
         return self._looked_at(_Pass(points, climbed, rivals), y)
 

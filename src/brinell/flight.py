@@ -12,6 +12,7 @@ from brinell.losses import TargetedLoss
 from brinell.models.protocol import Climbed
 from brinell.queries import Answer, Cost, Gradient, Gradients, Query, Search
 from brinell.shapes import Indices, Inputs, Labels, Logits, Losses, Mask, PerRow
+from brinell.slopes import Slope
 from brinell.threat import Ball
 
 Outcome = Literal["fell", "stood", "proposed", "error"]
@@ -178,6 +179,15 @@ class Part(NamedTuple):
     def length(self) -> int:
         """How many rows it has."""
         return self.high - self.low
+
+
+Kind = tuple[type, Slope]
+"""What queries must have in common to share a batch."""
+
+
+def kind_of(query: Query) -> Kind:
+    """Which batches a query can be part of."""
+    return type(query), query.slope if isinstance(query, Gradient) else "own"
 
 
 def cost_of(query: Query) -> Cost:

@@ -174,10 +174,28 @@ class Ledger:
         query = "SELECT * FROM rows WHERE stage IS NOT NULL AND confirmed = 0 ORDER BY place"
         return [RowRecord(**dict(record)) for record in self._db.execute(query)]
 
-    def to_attempt(self) -> list[int]:
-        """Rows that still stand, in the order of the selection."""
-        query = "SELECT row FROM rows WHERE status = 'pending' AND stage IS NULL ORDER BY place"
-        return [record["row"] for record in self._db.execute(query)]
+    def to_attempt(self) -> set[int]:
+        """Rows that still stand."""
+        query = "SELECT row FROM rows WHERE status = 'pending' AND stage IS NULL"
+        return {record["row"] for record in self._db.execute(query)}
+
+    def standing(self, stage: int, attempt: int) -> dict[int, float]:
+        """The rows that stood when that attempt began, in the order of the selection, with the least margin met till then.
+
+        Rows that have fallen in it or since are among them, so that a resumed run sees what the first one saw.
+        """
+        query = (
+            "SELECT rows.row, ifnull(min(a.best_margin), rows.clean_margin) AS margin FROM rows LEFT JOIN attempts AS a "
+            "ON a.row = rows.row AND (a.stage, a.attempt) < (:stage, :attempt) WHERE rows.status IN ('pending', 'broken') "
+            "AND (rows.stage IS NULL OR (rows.stage, rows.attempt) >= (:stage, :attempt)) GROUP BY rows.row ORDER BY place"
+        )
+        found = self._db.execute(query, {"stage": stage, "attempt": attempt})
+        return {record["row"]: record["margin"] for record in found}
+
+    def fell(self, stage: int, attempt: int) -> int:
+        """How many rows have a witness from that attempt."""
+        query = "SELECT count(*) AS fallen FROM rows WHERE stage = ? AND attempt = ?"
+        return int(self._db.execute(query, (stage, attempt)).fetchone()["fallen"])
 
     def attempted(self, stage: int, attempt: int) -> set[int]:
         """Rows whose attempt of that attack has ended."""

@@ -12,6 +12,7 @@ from brinell.geometry import Norm
 from brinell.losses import Loss, TargetedLoss
 from brinell.random import Noise
 from brinell.shapes import Inputs, Labels, Logits, Losses, Mask, Rivals, Slopes
+from brinell.slopes import Slope
 from brinell.threat import Ball
 
 
@@ -23,6 +24,8 @@ class Gradient:
     loss: Loss | TargetedLoss
     target: Labels | None = None
     """The class that a targeted loss wants, per row; None for the others."""
+    slope: Slope = "own"
+    """Which slope the model's ReLUs show; the logits are the model's own in any case."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,13 +123,14 @@ class Run:
     def attack(self, observer: Observer, stop: Callable[[], bool]) -> bool:
         """Make every attempt of the suite that has not been made, until ``stop`` says so; whether all are made."""
         after = self.suite.cost()
-        for assignment in self.suite.schedule(self.ledger.to_attempt):
+        for assignment in self.suite.schedule(self.ledger):
             done = self.ledger.attempted(assignment.stage, assignment.attempt)
-            rows = [row for row in assignment.rows if row not in done]
-            share = assignment.attack.cost().times(self.suite.looks)
+            standing = self.ledger.to_attempt()
+            rows = [row for row in assignment.rows if row in standing and row not in done]
             attempts = assignment.attack.attempts()
-            own = Cost(share.forwards // attempts, share.backwards // attempts)
-            after = Cost(after.forwards - own.forwards, after.backwards - own.backwards)
+            own = Cost(*(passes * self.suite.looks // attempts for passes in assignment.attack.cost()))
+            mean = Cost(*(passes // attempts for passes in self.suite.cost_at(assignment.stage)))
+            after = Cost(max(after.forwards - mean.forwards, 0), max(after.backwards - mean.backwards, 0))
             if not rows:
                 continue
             todo = Assignment(assignment.stage, assignment.attack, assignment.attempt, rows)

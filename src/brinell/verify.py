@@ -19,6 +19,7 @@ CHECKS = (
     record.suite,
     record.data,
     record.passes,
+    record.schedule,
     record.statuses,
     record.frequencies,
     record.result,

@@ -13,6 +13,7 @@ from brinell.attacks.square import Square
 from brinell.errors import BadInput
 from brinell.losses import Loss, TargetedLoss, loss_named
 from brinell.queries import Attack
+from brinell.slopes import Slope
 
 Kind = type[FGSM] | type[PGD] | type[APGD] | type[APGDL1] | type[FAB] | type[FABT] | type[Square]
 ATTACKS: dict[str, Kind] = {kind.name: kind for kind in (FGSM, PGD, APGD, APGDL1, FAB, FABT, Square)}
@@ -76,8 +77,9 @@ def _checked(attack: str, key: str, value: Any, default: Any) -> Any:
             raise BadInput(subject, got=loss.name, expected="an untargeted loss", remedy="Use pgd for targets.")
         return loss
     if isinstance(default, str):
-        if value not in get_args(Schedule):
-            raise BadInput(subject, got=repr(value), expected=" or ".join(get_args(Schedule)), remedy="Choose one.")
+        choices = next(get_args(closed) for closed in (Schedule, Slope) if default in get_args(closed))
+        if value not in choices:
+            raise BadInput(subject, got=repr(value), expected=" or ".join(choices), remedy="Choose one.")
         return value
     wanted = int if isinstance(default, int) else (int, float)
     if isinstance(value, bool) or not isinstance(value, wanted) or value <= 0:

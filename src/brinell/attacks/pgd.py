@@ -14,6 +14,7 @@ from brinell.geometry import NORMS, Norm
 from brinell.losses import CROSS_ENTROPY, Loss, TargetedLoss, defined_for
 from brinell.queries import Cost, Given, Gradient, Scores, Search, targets_by_logit
 from brinell.random import Noise
+from brinell.slopes import Slope
 from brinell.threat import Ball
 
 Schedule = Literal["constant", "cosine"]
@@ -35,6 +36,8 @@ class PGD:
     restarts: int = 1
     loss: Loss | TargetedLoss = CROSS_ENTROPY
     """Climbed, per row."""
+    slope: Slope = "own"
+    """Which slope the model's ReLUs show."""
     targets: int = 9
     """Wrong classes tried by a targeted loss, by descending clean logit; unused by the others."""
 
@@ -53,7 +56,7 @@ class PGD:
             target = targets_by_logit(given, given.attempt % self.targets)
         x_adv = ball.random_start(noise)
         for step in range(self.steps):
-            answer = yield Gradient(x_adv, self.loss, target)
+            answer = yield Gradient(x_adv, self.loss, target, self.slope)
             x_adv = ball.ascend(x_adv, answer.grad, ball.steps(self.step_size * self._share(step)))
         yield Scores(x_adv)
 

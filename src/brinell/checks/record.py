@@ -113,16 +113,14 @@ def statuses(reading: Reading) -> Iterator[Finding]:
     outcomes: dict[int, list[str]] = {row.row: [] for row in reading.rows}
     for attempt in reading.attempts:
         outcomes.setdefault(attempt.row, []).append(attempt.outcome)
-    attacked = reading.manifest.threat["eps"] > 0
-    attempts = suite_of(reading.manifest.suite).attempts() if attacked else 0
     counted = {record.row: record for record in reading.frequencies}
     wrong = [
         row.row
         for row in reading.rows
         if not (
-            _status_follows(row, outcomes[row.row], attempts)
+            _status_follows(row, outcomes[row.row])
             if reading.randomised is None
-            else _majority_follows(row, counted.get(row.row), outcomes[row.row], attempts)
+            else _majority_follows(row, counted.get(row.row), outcomes[row.row])
         )
     ]
     expected = reading.manifest.data["rows"]
@@ -133,7 +131,57 @@ def statuses(reading: Reading) -> Iterator[Finding]:
     yield Finding("statuses", holds, detail)
 
 
-def _status_follows(row: RowRecord, outcomes: list[str], attempts: int) -> bool:
+def schedule(reading: Reading) -> Iterator[Finding]:
+    """Each attempt was given the rows that the suite's rules name, which is found again from the record."""
+    given: dict[tuple[int, int], set[int]] = {}
+    for attempt in reading.attempts:
+        given.setdefault((attempt.stage, attempt.attempt), set()).add(attempt.row)
+    off, through = [], reading.manifest.threat["eps"] > 0
+    if through:
+        for assignment in suite_of(reading.manifest.suite).schedule(_Recorded(reading)):
+            asked, got = set(assignment.rows), given.pop((assignment.stage, assignment.attempt), set())
+            if asked != got and not (got <= asked and not reading.figures.complete):
+                off.append(f"attempt {assignment.attempt} of attack {assignment.stage}")
+            if asked != got:
+                break  # where the run was cut off
+    off += [f"attempt {attempt} of attack {stage}" for stage, attempt in given]
+    good = "every attempt was given the rows that the suite names"
+    yield Finding("schedule", not off, good if not off else f"not the rows that the suite names: {', '.join(off[:3])}")
+
+
+class _Recorded:
+    """How the rows stood when an attempt began, from the records."""
+
+    def __init__(self, reading: Reading) -> None:
+        never = {record.row for record in reading.frequencies if record.clean_correct == 0}
+        scored = [row for row in reading.rows if row.clean_margin is not None and row.row not in never]
+        wrong_at_once = reading.randomised is None  # a randomised model's rows are attacked wherever it is ever right
+        self.rows = [row for row in scored if not wrong_at_once or (row.clean_margin or 0.0) > 0]
+        self.falls = {} if reading.randomised is not None else {row.row: row for row in reading.rows}
+        self.attempts: dict[int, list[AttemptRecord]] = {}
+        for attempt in reading.attempts:
+            self.attempts.setdefault(attempt.row, []).append(attempt)
+
+    def standing(self, stage: int, attempt: int) -> dict[int, float]:
+        now = (stage, attempt)
+        found = {}
+        for row in self.rows:
+            fall = self.falls.get(row.row)
+            if fall is not None and fall.stage is not None and (fall.stage, fall.attempt or 0) < now:
+                continue
+            met = [
+                one.best_margin
+                for one in self.attempts.get(row.row, [])
+                if (one.stage, one.attempt) < now and one.best_margin is not None
+            ]
+            found[row.row] = min(met) if met else row.clean_margin or 0.0
+        return found
+
+    def fell(self, stage: int, attempt: int) -> int:
+        return sum((row.stage, row.attempt) == (stage, attempt) for row in self.falls.values())
+
+
+def _status_follows(row: RowRecord, outcomes: list[str]) -> bool:
     wrong_at_start = row.clean_margin is not None and row.clean_margin <= 0
     if row.status == "misclassified":
         return wrong_at_start and row.clean_prediction != row.label and not outcomes
@@ -144,17 +192,16 @@ def _status_follows(row: RowRecord, outcomes: list[str], attempts: int) -> bool:
     if row.confirmed or (row.stage is not None and row.status != "pending"):
         return False
     if row.status == "standing":
-        return len(outcomes) == attempts and not {"fell", "error"} & set(outcomes)
+        return not {"fell", "error"} & set(outcomes)
     if row.status == "error":
-        return len(outcomes) == attempts and "error" in outcomes and row.reason is not None
+        return "error" in outcomes and row.reason is not None
     return row.status == "pending"  # nothing certifies yet, so that nothing is certified
 
 
-def _majority_follows(row: RowRecord, counted: FrequencyRecord | None, outcomes: list[str], attempts: int) -> bool:
+def _majority_follows(row: RowRecord, counted: FrequencyRecord | None, outcomes: list[str]) -> bool:
     """The same for a row of a randomised model, by how often the model was right."""
     if counted is None:
         return row.status == "pending" and row.clean_margin is None and not outcomes
-    attacked = attempts if counted.clean_correct > 0 else 0
     if counted.draws is None or counted.correct is None:
         if row.status == "error":
             return row.reason is not None
@@ -162,7 +209,7 @@ def _majority_follows(row: RowRecord, counted: FrequencyRecord | None, outcomes:
     settled = status_of(counted.clean_correct, counted.clean_draws, counted.correct, counted.draws)
     if settled == "pending":
         settled = "error" if "error" in outcomes else "standing"
-    through = len(outcomes) == attacked and set(outcomes) <= {"proposed", "error"} and row.confirmed == 1
+    through = set(outcomes) <= {"proposed", "error"} and row.confirmed == 1
     return through and row.status in (settled, "pending" if settled in ("standing", "error") else settled)
 
 

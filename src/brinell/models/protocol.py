@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import torch
 
 from brinell.shapes import Inputs, Logits, Losses, Slopes
+from brinell.slopes import Slope
 
 
 class Climbed(NamedTuple):
@@ -34,7 +35,7 @@ class Model(Protocol):
         """One forward pass: the logits, in ``dtype``."""
         ...
 
-    def gradient(self, points: Inputs, climb: Callable[[Logits], Losses]) -> Climbed:
+    def gradient(self, points: Inputs, climb: Callable[[Logits], Losses], slope: Slope = "own") -> Climbed:
         """One forward pass, and a backward pass for the loss, or each of the losses, that ``climb`` makes of the logits."""
         ...
 

@@ -3,7 +3,7 @@
 import hashlib
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,7 @@ from brinell.errors import BadInput
 from brinell.models.outputs import Outputs, as_logits, unwrapped
 from brinell.models.protocol import Climbed
 from brinell.shapes import Inputs, Logits, Losses, PerRow
+from brinell.slopes import Slope, SmoothReLUs
 
 
 @dataclass(eq=False)
@@ -50,7 +51,7 @@ class TorchModel:
         with torch.no_grad():
             return self._logits(points)
 
-    def gradient(self, points: Inputs, climb: Callable[[Logits], Losses]) -> Climbed:
+    def gradient(self, points: Inputs, climb: Callable[[Logits], Losses], slope: Slope = "own") -> Climbed:
         """Logits, loss and gradient of each point: one forward pass, and one backward pass for each loss of a row.
 
         Raises
@@ -60,7 +61,8 @@ class TorchModel:
         """
         with torch.enable_grad():
             leaf = points.detach().requires_grad_(True)
-            logits = self._logits(leaf)
+            with nullcontext() if slope == "own" else SmoothReLUs():
+                logits = self._logits(leaf)
             loss = climb(logits)
             if not loss.requires_grad:
                 raise _no_gradient("an output that is cut off from its input")

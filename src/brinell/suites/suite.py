@@ -6,12 +6,13 @@ also a suite of that attack alone with its default settings.
 
 import hashlib
 import json
+import math
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from brinell.attacks.catalogue import ATTACKS, attack_from, settings, title
 from brinell.draws import Draws, draws_of
@@ -19,6 +20,8 @@ from brinell.errors import BadInput
 from brinell.geometry import NORMS, Norm
 from brinell.queries import Attack, Cost
 
+RULED = ("norms", "share", "patience")
+"""Keys of an attack's table that are not the attack's but its rule's."""
 DEFAULT = "apgd"
 
 
@@ -36,8 +39,32 @@ class Assignment:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """Where, on which rows and how long an attack is run."""
+
+    norms: tuple[Norm, ...] = NORMS
+    """The norms that it is meant for."""
+    share: float = 1.0
+    """Which share of the rows that stand each attempt gets, the nearest to an error first (rounded up)."""
+    patience: int = 0
+    """The attack ends once so many of its attempts in a row have broken nothing; 0: it makes all of its attempts."""
+
+
+class Field(Protocol):
+    """What a suite's rules look at: how the rows stood when an attempt began, and what an earlier one brought."""
+
+    def standing(self, stage: int, attempt: int) -> Mapping[int, float]:
+        """The rows that stood when that attempt began, each with the least margin that it had met, in order."""
+        ...
+
+    def fell(self, stage: int, attempt: int) -> int:
+        """How many rows that attempt broke."""
+        ...
+
+
+@dataclass(frozen=True)
 class Suite:
-    """Attacks in order; each attempt gets the rows that still stand when it begins."""
+    """Attacks in order; each attempt gets the rows that its rule names among those that stand when it begins."""
 
     name: str
     version: str
@@ -45,8 +72,8 @@ class Suite:
     attacks: tuple[Attack, ...]
     draws: Draws | None = None
     """Set for a suite that takes the model for randomised: rows are then scored, and none falls."""
-    only: tuple[tuple[Norm, ...], ...] = ()
-    """The norms that each attack is meant for; empty where every attack is meant for all."""
+    rules: tuple[Rule, ...] = ()
+    """One for each attack; empty where every attack gets all rows that stand, in every norm."""
 
     @property
     def looks(self) -> int:
@@ -55,15 +82,17 @@ class Suite:
 
     def within(self, norm: Norm) -> "Suite":
         """The suite as it is run in one norm, which is one that ``check`` accepts."""
-        chosen = tuple(attack for attack, norms in zip(self.attacks, self._meant_for(), strict=True) if norm in norms)
-        return replace(self, attacks=chosen or self.attacks, only=())
+        chosen = [(attack, rule) for attack, rule in self._ruled() if norm in rule.norms] or self._ruled()
+        rules = tuple(replace(rule, norms=NORMS) for _, rule in chosen)
+        plain = all(rule == Rule() for rule in rules)
+        return replace(self, attacks=tuple(attack for attack, _ in chosen), rules=() if plain else rules)
 
     def norms(self) -> list[Norm]:
         """The norms that the suite can be run in."""
         return [norm for norm in NORMS if all(norm in attack.norms for attack in self.within(norm).attacks)]
 
-    def _meant_for(self) -> tuple[tuple[Norm, ...], ...]:
-        return self.only or (NORMS,) * len(self.attacks)
+    def _ruled(self) -> list[tuple[Attack, Rule]]:
+        return list(zip(self.attacks, self.rules or (Rule(),) * len(self.attacks), strict=True))
 
     def fit(self, classes: int) -> "Suite":
         """The same suite for a model of so many classes: what is undefined for few classes is replaced."""
@@ -105,8 +134,13 @@ class Suite:
             )
 
     def cost(self) -> Cost:
-        """Passes that attacks make on one row that stands to the end."""
-        return sum((attack.cost() for attack in self.attacks), Cost(0, 0)).times(self.looks)
+        """Passes that attacks make at most on one row that stands to the end, the mean of all such rows."""
+        return sum((self.cost_at(stage) for stage in range(len(self.attacks))), Cost(0, 0))
+
+    def cost_at(self, stage: int) -> Cost:
+        """The same for one attack of the suite."""
+        attack, rule = self._ruled()[stage]
+        return Cost(*(math.ceil(rule.share * passes * self.looks) for passes in attack.cost()))
 
     def attempts(self) -> int:
         """Attempts on one row that stands to the end, over all attacks."""
@@ -124,27 +158,48 @@ class Suite:
             ordinal -= attack.attempts()
         raise IndexError("beyond the suite's attempts")
 
-    def schedule(self, standing: Callable[[], Sequence[int]]) -> Iterator[Assignment]:
-        """The assignments in order; ``standing`` is asked for its rows as each one begins."""
-        for stage, attack in enumerate(self.attacks):
+    def schedule(self, field: Field) -> Iterator[Assignment]:
+        """The assignments in order; ``field`` is asked for the rows as each one begins.
+
+        It follows from the record alone, so that a resumed run, and whoever checks a run, finds the same.
+        """
+        for stage, (attack, rule) in enumerate(self._ruled()):
             for attempt in range(attack.attempts()):
-                yield Assignment(stage, attack, attempt, standing())
+                before = range(attempt - rule.patience, attempt)
+                if rule.patience and before.start >= 0 and not any(field.fell(stage, one) for one in before):
+                    break
+                yield Assignment(stage, attack, attempt, _nearest(field.standing(stage, attempt), rule.share))
 
     def table(self) -> dict[str, Any]:
         """The suite as data: what its digest is computed from, and what the manifest keeps."""
-        meant = [{} if not self.only or norms == NORMS else {"norms": list(norms)} for norms in self._meant_for()]
         return {
             "name": self.name,
             "version": self.version,
             "summary": self.summary,
             **({"draws": asdict(self.draws)} if self.draws else {}),
-            "attacks": [{**settings(attack), **norms} for attack, norms in zip(self.attacks, meant, strict=True)],
+            "attacks": [{**settings(attack), **_rule_table(rule)} for attack, rule in self._ruled()],
         }
 
     def digest(self) -> str:
         """SHA-256 of the suite's name, version and attacks with all their settings."""
         named = {key: value for key, value in self.table().items() if key != "summary"}
         return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
+
+
+def _nearest(standing: Mapping[int, float], share: float) -> list[int]:
+    """A share of the rows, those of least margin, in the order given."""
+    if share >= 1:
+        return list(standing)
+    first = sorted(standing, key=lambda row: (standing[row], row))[: math.ceil(share * len(standing))]
+    chosen = set(first)
+    return [row for row in standing if row in chosen]
+
+
+def _rule_table(rule: Rule) -> dict[str, Any]:
+    """What of a rule differs from the rule that holds where nothing is said."""
+    table = {"norms": list(rule.norms), "share": rule.share, "patience": rule.patience}
+    plain = {"norms": list(NORMS), "share": 1.0, "patience": 0}
+    return {key: value for key, value in table.items() if value != plain[key]}
 
 
 def suite_names() -> list[str]:
@@ -208,15 +263,28 @@ def suite_from(table: dict[str, Any], source: str) -> Suite:
             expected="name, version (texts) and at least one [[attacks]] table; summary and [draws] if you like",
             remedy="Compare it with a file that ships: `brinell suites --show apgd`.",
         )
-    meant = [_norms_of(entry.get("norms", list(NORMS)), source) for entry in attacks]
+    rules = tuple(_rule_of(entry, source) for entry in attacks)
     return Suite(
         name=table["name"],
         version=table["version"],
         summary=str(table.get("summary", "")),
-        attacks=tuple(attack_from({key: entry[key] for key in entry if key != "norms"}) for entry in attacks),
+        attacks=tuple(attack_from({key: entry[key] for key in entry if key not in RULED}) for entry in attacks),
         draws=draws_of(table["draws"], source) if "draws" in table else None,
-        only=() if all(norms == NORMS for norms in meant) else tuple(meant),
+        rules=() if all(rule == Rule() for rule in rules) else rules,
     )
+
+
+def _rule_of(entry: dict[str, Any], source: str) -> Rule:
+    share, patience = entry.get("share", 1.0), entry.get("patience", 0)
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise BadInput(
+            f"suite {source}, share", got=repr(share), expected="above 0, at most 1", remedy="Change it in the suite."
+        )
+    if type(patience) is not int or patience < 0:
+        raise BadInput(
+            f"suite {source}, patience", got=repr(patience), expected="a whole number", remedy="Change it in the suite."
+        )
+    return Rule(_norms_of(entry.get("norms", list(NORMS)), source), float(share), patience)
 
 
 def _norms_of(names: object, source: str) -> tuple[Norm, ...]:
