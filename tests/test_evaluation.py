@@ -269,17 +269,21 @@ def test_row_that_cannot_be_judged_is_in_error(tmp_path: Path, raises: bool, rea
 
 
 class Forgiving(torch.nn.Module):
-    """Errs on every point but the clean rows, once: asked again about the same point, it is right."""
+    """Errs on every point but the clean rows, once, when it is armed: asked again about the same point, it is right."""
 
     def __init__(self) -> None:
         super().__init__()
         self.inner = small_net.load()
         self.seen = {point.numpy().tobytes() for point in small_net.rows()[0]}
+        self.armed = False
+
+    def arm(self, moment: object) -> None:
+        self.armed = True
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         z = self.inner(x)
         points = [point.numpy().tobytes() for point in x.detach()]
-        new = torch.tensor([point not in self.seen for point in points])
+        new = torch.tensor([self.armed and point not in self.seen for point in points])
         self.seen.update(points)
         return torch.where(new[:, None], z.detach().roll(1, dims=1) + 0 * z, z)
 
@@ -288,9 +292,13 @@ def test_witness_that_does_not_hold_when_asked_again_is_none(tmp_path: Path) -> 
     """The row stands, the count says how often, and no figure has the point in it."""
     suite = Suite("first", "1", "", SMALL.attacks[:1])  # two restarts
     threat = Threat("linf", 1e-4)  # no row falls to so little in truth
-    result = small_result(tmp_path / "run", model=Forgiving().eval(), suite=suite, threat=threat)
+    model = Forgiving().eval()
+    result = small_result(tmp_path / "run", model=model, suite=suite, threat=threat, observer=model.arm)
     assert result.robust_accuracy == result.clean_accuracy
     assert result.figures.unconfirmed == 2 * result.clean_accuracy.count
+    assert f"{result.figures.unconfirmed} witnesses did not hold when they were scored again" in str(
+        result.reading.manifest.notes
+    )
     assert {attempt.outcome for attempt in result.reading.attempts} == {"unconfirmed"}
     assert result.perturbation.count == 0
     assert result.figures.passes.referee_forwards == result.figures.unconfirmed

@@ -275,12 +275,12 @@ def test_non_finite_logits_on_a_clean_row(tmp_path: Path, row: int) -> None:
 
     error = refusal(tmp_path, model=Before(poisoned).eval(), x=x, y=y)
     assert error.subject == "model"
-    assert error.got == f"non-finite logits on 1 clean rows ({row})"
+    assert error.got == f"no finite logits on 1 clean rows ({row})"
 
 
 def test_infinite_logits_on_many_clean_rows_name_the_first(tmp_path: Path) -> None:
     error = refusal(tmp_path, model=After(lambda z: z * torch.inf).eval())
-    assert error.got == "non-finite logits on 60 clean rows (0, 1, 2, 3, 4, …)"
+    assert error.got == "no finite logits on 60 clean rows (0, 1, 2, 3, 4, …)"
 
 
 # The data and the threat model

@@ -662,6 +662,20 @@ def test_flattered_frequency_is_found_by_the_model(honest: Honest, copied: Path)
     assert (found["chosen points by the model"], found["clean inputs by the model"]) == (False, True)
 
 
+def test_a_single_flattered_row_is_found_by_the_model(honest: Honest, copied: Path) -> None:
+    """It is said to stand in all draws. The mean over all rows does not give it away."""
+    broken = [row.row for row in honest.result.rows if row.status == "broken"]
+    row = min(broken, key=lambda row: frequencies(honest.result)[row].correct or 0)
+    edit(copied, "UPDATE frequencies SET correct = draws WHERE row = ?", row)
+    edit(copied, "UPDATE rows SET status = 'standing' WHERE row = ?", row)
+    reseal(copied)
+    assert refuted(copied) == []
+    rows = subject(honest.counting, data()).rows
+    findings = {finding.check: finding for finding in verify_with_model(copied, TorchModel(honest.counting), rows)}
+    assert findings["chosen points by the model"].holds is False
+    assert f"not the same on rows [{row}]" in findings["chosen points by the model"].detail
+
+
 @pytest.mark.parametrize("sigma", [0.05, 3.0])
 def test_model_with_other_noise(honest: Honest, sigma: float) -> None:
     """Its weights are the same, and so is its fingerprint; how often it is right is not."""

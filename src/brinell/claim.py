@@ -32,7 +32,7 @@ class Claim:
         """The claim in one line."""
         name = "robust accuracy" if isinstance(self.figure, Proportion) else "expected robust accuracy"
         bound = f"{name}, at most" if not self.state else f"{name} ({self.state})"
-        errors = f", {self.errors} rows in error besides" if self.errors else ""
+        errors = f", {self.errors} rows in error counted as not robust" if self.errors else ""
         conditions = (self.rows, self.threat, f"suite {self.suite}", f"model {self.model}", self.cost)
         return " | ".join((f"{bound} {self.figure}{errors}", *conditions))
 
@@ -49,7 +49,7 @@ def claim_of(manifest: Manifest, figures: Figures, randomised: RandomisedFigures
         + (f" with {randomised.draws.attack} draws a query" if randomised is not None else ""),
         model=f"{model['source']} ({model['fingerprint'][:12]})",
         cost=f"{passes.forwards:,} forward and {passes.backwards:,} backward passes",
-        errors=figures.status["error"],
+        errors=figures.status["error"] if randomised is None else randomised.failed,
         state="" if figures.complete else f"run incomplete, {figures.status['pending']} rows pending",
     )
 

@@ -263,14 +263,15 @@ def suites(*, show: str | None = None) -> int:
 
         print(tomli_w.dumps(load_suite(show).table()), end="")
         return EXIT_DONE
-    loaded = [load_suite(name) for name in suite_names()]
-    _list(
-        ("suite", "passes a standing row", "what it is"),
-        [
-            (f"{suite.name} v{suite.version}", f"{suite.cost().forwards:,} + {suite.cost().backwards:,}", suite.summary)
-            for suite in loaded
-        ],
-    )
+    lines: list[tuple[str, ...]] = []
+    for suite in map(load_suite, suite_names()):
+        costs = {norm: suite.within(norm).passes() for norm in suite.norms()}
+        for cost in dict.fromkeys(costs.values()):
+            norms = ", ".join(norm for norm in costs if costs[norm] == cost)
+            lines.append(
+                (f"{suite.name} v{suite.version}", norms, f"{cost.forwards:,} + {cost.backwards:,}", suite.summary)
+            )
+    _list(("suite", "norms", "passes a standing row", "what it is"), lines)
     return EXIT_DONE
 
 

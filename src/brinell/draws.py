@@ -23,6 +23,24 @@ class Draws:
     score: int = 100
     """Draws for the figures: of the chosen point, and of the clean input."""
 
+    def __post_init__(self) -> None:
+        """Refuse draws from which no figures can be made.
+
+        Raises
+        ------
+        BadInput
+            If a number is below 1, or ``score`` below ``LEAST_SCORES``.
+        """
+        for field in fields(self):
+            value, least = getattr(self, field.name), LEAST_SCORES if field.name == "score" else 1
+            if type(value) is not int or value < least:
+                raise BadInput(
+                    f"draws, {field.name}",
+                    got=repr(value),
+                    expected=f"a whole number, at least {least}",
+                    remedy="Compare it with a suite that ships: `brinell suites --show autoattack-rand`.",
+                )
+
     def rounds(self, candidates: int) -> list[tuple[int, int]]:
         """Candidates left in each round of choosing among so many, and the draws that each of them gets in it.
 
@@ -44,18 +62,12 @@ class Draws:
 
 def draws_of(table: object, source: str) -> Draws:
     """What a suite file's ``[draws]`` table says; see ``load_suite``."""
-    known = {field.name for field in fields(Draws)}
-    given = table if isinstance(table, dict) else {"": table}
-    faults = [
-        f"{key} = {value!r}" for key, value in given.items() if key not in known or type(value) is not int or value < 1
-    ]
-    if not faults and Draws(**given).score < LEAST_SCORES:
-        faults = [f"score = {given['score']}"]
-    if faults:
+    known = [field.name for field in fields(Draws)]
+    if not isinstance(table, dict) or set(table) - set(known):
         raise BadInput(
             f"suite {source}, draws",
-            got=", ".join(faults),
-            expected=f"{', '.join(sorted(known))}, whole numbers above 0; score at least {LEAST_SCORES}",
-            remedy="Compare it with a file that ships: `brinell suites --show autoattack-rand`.",
+            got=repr(sorted(set(table) - set(known))) if isinstance(table, dict) else repr(table),
+            expected=f"a table with some of {', '.join(known)}",
+            remedy="Compare it with a suite that ships: `brinell suites --show autoattack-rand`.",
         )
-    return Draws(**given)
+    return Draws(**table)

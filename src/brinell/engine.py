@@ -51,7 +51,7 @@ MOST_GROUPS = 8
 once, many groups with a few rows each would fill the batches, and memory with them."""
 
 
-Purpose = Literal["clean", "attack", "select", "control", "score", "verify"]
+Purpose = Literal["clean", "attack", "select", "control", "score"]
 """What a randomised model is asked for: each purpose has random numbers of its own."""
 
 
@@ -102,6 +102,8 @@ class Engine:
     """Where gradients vanish on the faces of the box: how far inside them gradients are taken, in input units."""
     draws: Draws | None = None
     """Set where the model is taken for randomised."""
+    shared: bool = False
+    """Whether the model draws once for a whole pass: each row is then scored in passes of its own."""
     session: int = 0
     """Which stretch of work on the run this is; only a randomised model's own random numbers depend on it."""
     answered: bool = field(default=False, init=False)
@@ -166,15 +168,18 @@ class Engine:
         """Ask a randomised model several times about each point, with random numbers of its own for the purpose."""
         correct = torch.zeros(len(points), dtype=torch.int64, device=points.device)
         logits = points.new_zeros(len(points), self.classes)
-        for _ in range(count):
-            self._draw(purpose)
-            scored = self.scores(points)
-            correct += margin_of(scored, y) > 0
-            logits += scored / count
+        length = 1 if self.shared and purpose in ("clean", "score") else self.batch_size
+        for start in range(0, len(points), length):
+            here = slice(start, start + length)
+            for _ in range(count):
+                self._draw(purpose)
+                scored = self.scores(points[here])
+                correct[here] += margin_of(scored, y[here]) > 0
+                logits[here] += scored / count
         return Looks(correct, logits)
 
     def _draw(self, purpose: Purpose) -> None:
-        """Give the model random numbers that no other pass of this run gets."""
+        """Give the model random numbers that were derived for this pass alone."""
         self.drawn += 1
         self.model.reseed(stream_key(f"{self.seed} {purpose} {self.session} {self.drawn}"))
 
@@ -219,6 +224,8 @@ class Engine:
             except StopIteration:
                 pass
             except Exception as error:  # an attack that crashes must cost its rows, not the run
+                if is_out_of_memory(error):
+                    raise
                 outcome, reason = "error", f"attack crashed: {type(error).__name__}: {error}"
         flight.search.close()
         left = flight.standing[flight.positions].nonzero().squeeze(1).tolist()

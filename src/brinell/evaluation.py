@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from brinell.claim import threat_of
-from brinell.errors import BadInput
-from brinell.frequencies import RandomisedFigures
+from brinell.engine import is_out_of_memory
+from brinell.errors import BadInput, ModelFailed
+from brinell.frequencies import Frequency, RandomisedFigures
 from brinell.metrics import Figures, PerturbationSize, Proportion
 from brinell.models.outputs import OUTPUTS, Outputs
 from brinell.models.torch_model import TorchModel
@@ -63,14 +64,14 @@ class Result:
         return self._reading.figures
 
     @property
-    def clean_accuracy(self) -> Proportion:
-        """Rows correct before any attack, over all rows."""
-        return self.figures.clean_accuracy
+    def clean_accuracy(self) -> Proportion | Frequency:
+        """Rows correct before any attack, over all rows; how often a randomised model is right on them."""
+        return self._reading.clean_accuracy
 
     @property
-    def robust_accuracy(self) -> Proportion:
-        """Rows that stand, over all rows: an upper bound of the truth."""
-        return self.figures.robust_accuracy
+    def robust_accuracy(self) -> Proportion | Frequency:
+        """Rows that stand, over all rows: an upper bound of the truth. Of a randomised model, the expected one."""
+        return self._reading.robust_accuracy
 
     @property
     def attack_success_rate(self) -> Proportion:
@@ -233,17 +234,29 @@ def open_run(folder: str | Path) -> Result:
 
 def finish(run: Run, observer: Observer = ignore, *, stop: Callable[[], bool] = lambda: False) -> Reading:
     """Carry a run to its end, or to where ``stop`` says; seal its folder in any case."""
-    state = "interrupted"
+    state, refused = "interrupted", False
     try:
         go = run.go if run.suite.draws is None else partial(carry_out, run)
         if go(observer, stop):
             state = "complete"
+    except BadInput:
+        refused = True
+        raise
+    except Exception as error:  # memory may run out anywhere
+        if is_out_of_memory(error):
+            raise ModelFailed(
+                "memory",
+                got=f"{type(error).__name__}: {error}",
+                expected="room for a batch and the attack's own state",
+                remedy="Start again with a smaller --batch-size.",
+            ) from error
+        raise
     finally:
         try:
             reading = conclude(run.folder, run.close(state))
         finally:
             run.lock.release()
-        if not reading.attempts and reading.figures.clean_accuracy.undecided:
+        if refused and not reading.attempts:
             _remove(run.folder)  # the clean rows were refused: there is nothing to keep
     return reading
 

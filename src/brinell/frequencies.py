@@ -5,7 +5,7 @@ and the figures are means over rows of unbiased estimates of
 
 - ``p``: what an attacker meets who gives the point once (``c / m``);
 - ``p^q``: one who gives it ``q`` times and needs one error (``C(c, q) / C(m, q)``; Lucas et al. 2023);
-- ``P(Bin(n, p) > n / 2)``: one who meets the majority of ``n`` draws
+- ``P(Bin(n, p) > n / 2)``: one who meets a defence that must be right in more than half of ``n`` draws
   (``sum_{j > n/2} C(c, j) C(m - c, n - j) / C(m, n)``).
 
 The point was chosen in other draws, so that each is an upper bound of the truth but for chance.
@@ -20,10 +20,12 @@ from brinell.metrics import Proportion
 from brinell.records import FrequencyRecord
 from brinell.statistics import LEVEL, clopper_pearson
 
+CLEAN = -1
+"""The candidate that is the clean input."""
 TRIES = 10
 """Of a persistent attacker."""
 VOTES = 11
-"""Draws that a majority is taken of."""
+"""Draws of which more than half must be right."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,12 @@ class RandomisedFigures:
     persistent: Frequency
     """Against an attacker with ``TRIES`` tries of the same point."""
     majority: Frequency
-    """If the model decided by the majority of ``VOTES`` draws."""
+    """If more than half of ``VOTES`` draws must be right."""
     one_look: Proportion
-    """Rows wrong at least once in the draws of their clean input: what would be called broken by noise alone, without any
-    attack, where one wrong decision is enough."""
+    """Rows wrong at least once, but not always, in the draws of their clean input: what would be called broken by noise
+    alone, without any attack, where one wrong decision is enough."""
+    failed: int
+    """Rows on which an attempt or the scoring could not be judged: in every denominator, 0 in every numerator."""
     choosing: Optimism
     """How far the draws that chose the points flatter the attack."""
     control: Optimism
@@ -126,7 +130,7 @@ def randomised_figures(
     sound = [record for record in frequencies if record.row not in failed]
     scored = [(record.correct or 0, record.draws) for record in sound if record.draws is not None]
     undecided = rows - len(scored) - len(failed)
-    erring = sum(correct < of for correct, of in clean)
+    erring = sum(0 < correct < of for correct, of in clean)
 
     def over(pairs: Sequence[tuple[int, int]], tries: int, votes: int, left: int) -> Frequency:
         estimates = [persistent(c, m, tries) if votes == 1 else majority(c, m, votes) for c, m in pairs]
@@ -139,6 +143,7 @@ def randomised_figures(
         persistent=over(scored, TRIES, 1, undecided),
         majority=over(scored, 1, VOTES, undecided),
         one_look=Proportion(erring, rows, "all rows", undecided=rows - len(clean)),
+        failed=len(failed),
         choosing=_optimism(
             [
                 (r.select_correct, r.select_draws, r.correct, r.draws)
@@ -157,11 +162,16 @@ def randomised_figures(
     )
 
 
-def status_of(clean_correct: int, clean_draws: int, correct: int, draws: int) -> str:
-    """What becomes of a row by majority: ``misclassified`` or ``broken``; ``pending`` where it is neither."""
-    if 2 * clean_correct <= clean_draws:
+def status_of(counted: FrequencyRecord) -> str:
+    """What becomes of a row by most of its draws: ``misclassified``, ``broken`` or ``standing``.
+
+    Where the chosen point is the clean input no attack has done anything, and the row is not broken.
+    """
+    assert counted.correct is not None
+    assert counted.draws is not None
+    if 2 * counted.clean_correct <= counted.clean_draws:
         return "misclassified"
-    return "broken" if 2 * correct <= draws else "pending"
+    return "broken" if 2 * counted.correct <= counted.draws and counted.candidate != CLEAN else "standing"
 
 
 def persistent(correct: int, draws: int, tries: int) -> float:

@@ -13,7 +13,7 @@ class Kept:
     """Of each stretch of an attempt's queries, the point at which the model was right least often.
 
     Compared are shares of right decisions among the query's own draws, then mean margins. A stretch in which no point
-    lay in the threat set keeps the clean input.
+    lay in the threat set keeps NaN.
     """
 
     points: Candidates
@@ -26,7 +26,7 @@ class Kept:
     @classmethod
     def around(cls, x: Inputs, stretches: int) -> "Kept":
         """Nothing kept yet of any of so many stretches."""
-        points = x[:, None].repeat(1, stretches, *[1] * (x.dim() - 1))
+        points = x.new_full((len(x), stretches, *x.shape[1:]), torch.nan)
         nothing = x.new_full((len(x), stretches), torch.inf)
         return cls(points, nothing, nothing.clone())
 

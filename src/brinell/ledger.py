@@ -56,7 +56,8 @@ class Ledger:
             if not path.is_file():
                 raise sqlite3.DatabaseError("no such file")
             ledger = cls(path)
-            ledger._db.execute("SELECT count(*) FROM rows, sessions, frequencies LIMIT 1")
+            for name, _ in _TABLES.values():
+                ledger._db.execute(f"SELECT 1 FROM {name} LIMIT 1")
         except sqlite3.DatabaseError as error:
             raise BadInput(
                 f"ledger {path}", got=str(error), expected="the ledger of a run", remedy="Name the run's folder."
@@ -182,12 +183,14 @@ class Ledger:
     def standing(self, stage: int, attempt: int) -> dict[int, float]:
         """The rows that stood when that attempt began, in the order of the selection, with the least margin met till then.
 
+        Rows on which a randomised model is never right are not among them.
         Rows that have fallen in it or since are among them, so that a resumed run sees what the first one saw.
         """
         query = (
             "SELECT rows.row, ifnull(min(a.best_margin), rows.clean_margin) AS margin FROM rows LEFT JOIN attempts AS a "
             "ON a.row = rows.row AND (a.stage, a.attempt) < (:stage, :attempt) WHERE rows.status IN ('pending', 'broken') "
-            "AND (rows.stage IS NULL OR (rows.stage, rows.attempt) >= (:stage, :attempt)) GROUP BY rows.row ORDER BY place"
+            "AND (rows.stage IS NULL OR (rows.stage, rows.attempt) >= (:stage, :attempt)) AND rows.row NOT IN "
+            "(SELECT row FROM frequencies WHERE clean_correct = 0) GROUP BY rows.row ORDER BY place"
         )
         found = self._db.execute(query, {"stage": stage, "attempt": attempt})
         return {record["row"]: record["margin"] for record in found}
@@ -201,6 +204,10 @@ class Ledger:
         """Rows whose attempt of that attack has ended."""
         query = "SELECT row FROM attempts WHERE stage = ? AND attempt = ?"
         return {record["row"] for record in self._db.execute(query, (stage, attempt))}
+
+    def failed(self) -> set[int]:
+        """Rows on which an attempt ended in an error."""
+        return {record["row"] for record in self._db.execute("SELECT row FROM attempts WHERE outcome = 'error'")}
 
     def proposers(self) -> dict[int, list[tuple[int, int]]]:
         """The attempts, as (stage, attempt), that kept candidates of each row."""

@@ -121,7 +121,10 @@ def read_manifest(folder: Path) -> Manifest:
         table = json.loads(path.read_text("utf-8"))
         if isinstance(table, dict) and table.get("format", FORMAT) != FORMAT:
             raise BadInput(
-                f"run {folder}", got=f"format {table['format']}", expected=f"format {FORMAT}", remedy="Use its version."
+                f"run {folder}",
+                got=f"format {table['format']}",
+                expected=f"format {FORMAT}",
+                remedy=f"Read it with Brinell {(table.get('environment') or {}).get('brinell', 'of its time')}.",
             )
         return Manifest.model_validate(table)
     except OSError:

@@ -1,5 +1,7 @@
 """How a run begins, and how it goes on after it was cut off: checks first, then the folder."""
 
+import math
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,6 +109,13 @@ def resume(subject: Subject, folder: Path) -> Run:
                 expected=f"{then}, as when it was begun",
                 remedy="Resume with what it was begun with, or start another run.",
             )
+    if suite.draws is not None and not (folder / CANDIDATES).is_file() and manifest.state != "complete":
+        raise BadInput(
+            f"run {folder}",
+            got=f"no {CANDIDATES}",
+            expected="the points that its attempts have kept",
+            remedy="Put it back, or start another run.",
+        )
     lock = _locked(folder)
     for name in DERIVED:
         (folder / name).unlink(missing_ok=True)
@@ -146,6 +155,7 @@ def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, le
         batch_size=manifest.batch_size,
         pull_in=manifest.pull_in,
         draws=suite.draws,
+        shared=manifest.model["shared_draws"],
     )
     with ledger.transaction():
         session = engine.session = ledger.start_session(now())
@@ -166,9 +176,24 @@ def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, le
 
 
 def _candidates(folder: Path, suite: Suite, shape: tuple[int, ...], dtype: np.dtype[Any]) -> PointFile | None:
-    """A place for each point that the attempts on a randomised model may keep."""
+    """A place for each point that the attempts on a randomised model may keep.
+
+    Raises
+    ------
+    BadInput
+        If there is no room on the disk for them.
+    """
     if suite.draws is None:
         return None
+    need = math.prod(shape) * dtype.itemsize * suite.attempts() * suite.draws.kept
+    free = shutil.disk_usage(folder).free
+    if not (folder / CANDIDATES).exists() and need > free:
+        raise BadInput(
+            f"folder {folder}",
+            got=f"{free / 1e9:.1f} GB free",
+            expected=f"{need / 1e9:.1f} GB for the points that attacks keep",
+            remedy="Take fewer rows, or lower `kept` in the suite's [draws].",
+        )
     return PointFile(folder / CANDIDATES, (shape[0] * suite.attempts() * suite.draws.kept, *shape[1:]), dtype)
 
 
@@ -216,6 +241,7 @@ def _manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Path, no
             "fingerprint": model.fingerprint(),
             "classes": ready.classes,
             "outputs": model.outputs,
+            "shared_draws": ready.shared_draws,
         },
         data={
             "source": rows.source,

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import torch
 
+from brinell.attacks.catalogue import title
 from brinell.losses import CROSS_ENTROPY
 from brinell.preflight import preflight
 from brinell.queries import Cost
 from brinell.subject import Subject
-from brinell.suites.suite import Suite
 
 ROUNDS = 3
 
@@ -23,10 +23,13 @@ class Plan:
     batch_size: int
     attacks: tuple[tuple[str, int, Cost], ...]
     """Title, attempts, and passes for one row that stands to the end."""
+    falling: bool
+    """Whether rows can fall; those of a randomised model are scored instead."""
     most: Cost
     """Passes if every row stands to the end."""
     least_forwards: int
-    """Passes if every row falls to its first query: one on the clean row, one to break it, one by the referee."""
+    """Passes if every row falls to its first query: one on the clean row, one to break it, one by the referee; for a
+    randomised model, if it is never right: those that score clean input and chosen point."""
     forward_seconds: float
     """One forward pass of one row, in a full batch."""
     gradient_seconds: float
@@ -48,31 +51,26 @@ def plan_of(subject: Subject) -> Plan:
     BadInput
         As a run would, before its first attack.
     """
-    from brinell.attacks.catalogue import title
-
     subject.suite.check(subject.threat.norm)
     asked = subject.suite.within(subject.threat.norm)
     ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
     suite = asked.fit(ready.classes)
     forward, gradient = _seconds_per_row(subject, ready.batch_size)
     rows = len(subject.rows)
-    per_row = suite.cost() if subject.threat.eps > 0 else Cost(0, 0)
     return Plan(
         rows=rows,
         classes=ready.classes,
         batch_size=ready.batch_size,
-        attacks=tuple((title(attack), attack.attempts(), attack.cost().times(suite.looks)) for attack in suite.attacks),
-        most=per_row.times(rows) + _besides(suite).times(rows),
-        least_forwards=3 * rows if suite.draws is None else per_row.forwards * rows + _besides(suite).forwards * rows,
+        attacks=tuple(
+            (title(attack), attack.attempts(), suite.cost_at(stage)) for stage, attack in enumerate(suite.attacks)
+        ),
+        falling=suite.draws is None,
+        most=(suite.passes() if subject.threat.eps > 0 else suite.without_attack()).times(rows),
+        least_forwards=(3 if suite.draws is None else 2 * suite.draws.score) * rows,
         forward_seconds=forward,
         gradient_seconds=gradient,
         notes=(*ready.notes, *asked.replacements(suite)),
     )
-
-
-def _besides(suite: Suite) -> Cost:
-    """Passes on a row besides the attacks', at most."""
-    return Cost(1 if suite.draws is None else suite.draws.besides(suite.attempts()), 0)
 
 
 def _seconds_per_row(subject: Subject, batch_size: int) -> tuple[float, float]:

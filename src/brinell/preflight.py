@@ -31,6 +31,8 @@ RANDOM = 1e-2
 """Relative difference of logits between two passes above which the model is randomised, whatever it decides."""
 WEAK_SIGNAL = 0.3
 """Cosine between two halves of an attack's draws below which their mean gradient is mostly noise."""
+NORMALISATION = (torch.nn.modules.batchnorm._NormBase,)
+"""Modules whose train mode makes a row depend on its batch."""
 PULL_IN = 1e-6
 """How far inside the box gradients are taken where its faces mask them, as a fraction of the box's width."""
 BATCH_SIZES = (64, 128, 256, 512)
@@ -45,6 +47,8 @@ class Readiness:
     pull_in: float = 0.0
     """How far inside the box gradients must be taken, in input units; 0 where its faces do not mask them."""
     batch_size: int = 0
+    shared_draws: bool = False
+    """Whether a randomised model draws once for a whole pass, so that the rows of a batch share their luck."""
     forwards: int = 0
     """Passes made by the checks."""
     backwards: int = 0
@@ -67,7 +71,7 @@ def preflight(
     ready = Readiness(notes=list(rows.notes))
     check_inputs(rows, threat)
     check_eps(rows, threat, ready)
-    check_mode(model)
+    check_mode(model, draws, ready)
     if model.own_dtype != model.dtype:
         ready.notes.append(
             f"model runs in {_name(model.own_dtype)}; inputs are {_name(model.dtype)} and are cast by it"
@@ -80,9 +84,11 @@ def preflight(
         logits = model.scores(x)
         ready.forwards += len(x)
         with _refusal("model", "a model that takes these rows in any batch"):
-            check_repeatable(model, x, logits, draws, ready)
-            if draws is None:
+            moved = check_repeatable(model, x, threat, draws, ready)
+            if draws is None or moved == 0:
                 check_batch_independence(model, x, logits, ready)
+            else:
+                check_shared_draws(model, x, ready)
         with _refusal("model gradients", "logits that are differentiable by the input"):
             check_gradients(model, x, y, ready)
             if draws is not None:
@@ -145,15 +151,20 @@ def check_eps(rows: Rows, threat: Threat, ready: Readiness) -> None:
         )
 
 
-def check_mode(model: TorchModel) -> None:
-    """Refuse a model with any module left in train mode."""
-    training = [name or "the model itself" for name, module in model.module.named_modules() if module.training]
+def check_mode(model: TorchModel, draws: Draws | None, ready: Readiness) -> None:
+    """Refuse a model with any module left in train mode; of a randomised one, dropout may be."""
+    modules = [(name or "the model itself", module) for name, module in model.module.named_modules() if module.training]
+    training = [name for name, module in modules if draws is None or isinstance(module, NORMALISATION)]
+    if modules and not training:
+        ready.notes.append(f"{len(modules)} modules are in train mode ({', '.join(name for name, _ in modules[:5])})")
     if training:
         raise BadInput(
             "model",
             got=f"{len(training)} modules in train mode ({', '.join(training[:5])})",
             expected="evaluation mode",
-            remedy="Call model.eval() before handing it over.",
+            remedy="Call model.eval() before handing it over."
+            if draws is None
+            else "Put the normalisation into evaluation mode; dropout may stay on.",
         )
 
 
@@ -196,18 +207,27 @@ def check_labels(rows: Rows, ready: Readiness) -> None:
         ready.notes.append(f"the model has {ready.classes} outputs, the labels of these rows go from 0 to {used - 1}")
 
 
-def check_repeatable(model: TorchModel, x: Inputs, logits: Logits, draws: Draws | None, ready: Readiness) -> None:
+def check_repeatable(model: TorchModel, x: Inputs, threat: Threat, draws: Draws | None, ready: Readiness) -> float:
     """Refuse a model whose decisions differ between passes on the same batch, unless it is taken for randomised.
 
     So is one whose logits differ by more than rounding can explain: its decisions may differ where nobody has looked.
+    Asked are the clean inputs and as many points of their balls; the largest relative difference is returned.
     """
     buffers = [buffer.detach().clone() for buffer in model.module.buffers()]
+    rows = torch.arange(len(x), device=x.device)
+    noise = Noise.of(seed=0, stream=stream_key("preflight: repeatable"), attempt=0, rows=rows)
     differs, change = 0, 0.0
-    for _ in range(2):
-        again = model.scores(x)
-        ready.forwards += len(x)
-        differs = max(differs, int((again.argmax(1) != logits.argmax(1)).sum()))
-        change = max(change, _relative_change(again, logits))
+    for points in (x, threat.around(x).random_start(noise)):
+        try:
+            first, *others = (model.scores(points) for _ in range(3))
+        except Exception:
+            if points is x:
+                raise
+            break  # a model need not take points that are made up here; if it does not, the attacks will say so
+        ready.forwards += 3 * len(x)
+        for again in others:
+            differs = max(differs, int((again.argmax(1) != first.argmax(1)).sum()))
+            change = max(change, _relative_change(again, first))
     if draws is not None:
         if change == 0:
             ready.notes.append(
@@ -229,6 +249,18 @@ def check_repeatable(model: TorchModel, x: Inputs, logits: Logits, draws: Draws 
         )
     if any(not torch.equal(a, b) for a, b in zip(buffers, model.module.buffers(), strict=True)):
         ready.notes.append("the model changes its own buffers when it is evaluated; they are restored at the end")
+    return change
+
+
+def check_shared_draws(model: TorchModel, x: Inputs, ready: Readiness) -> None:
+    """Note a model that draws once for a whole pass: the same input twice in one batch then gets the same answer."""
+    twice = model.scores(torch.cat([x, x]))
+    ready.forwards += 2 * len(x)
+    if _relative_change(twice[len(x) :], twice[: len(x)]) <= NOISY:
+        ready.shared_draws = True
+        ready.notes.append(
+            "the model draws once for a whole pass: to keep the rows' draws apart, each is scored in passes of its own"
+        )
 
 
 def check_batch_independence(model: TorchModel, x: Inputs, logits: Logits, ready: Readiness) -> None:

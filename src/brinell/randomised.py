@@ -10,7 +10,8 @@ Cost        besides the attacks' passes ``Draws.besides`` forwards a row: the cl
             and choosing is done twice, once for the control.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,17 +20,14 @@ from torch import Tensor
 
 from brinell.draws import Draws
 from brinell.engine import Engine, Purpose
-from brinell.frequencies import status_of
-from brinell.geometry import distance
+from brinell.frequencies import CLEAN, status_of
+from brinell.geometry import per_row
 from brinell.losses import decision, margin_of
 from brinell.queries import Cost
 from brinell.records import FrequencyRecord
 from brinell.run import Run, chunks, refuse_unreadable
 from brinell.shapes import Candidates, Indices, Labels, Offered
 from brinell.tally import Moment, Observer
-
-CLEAN = -1
-"""The candidate that is the clean input."""
 
 
 class Chosen(NamedTuple):
@@ -51,15 +49,16 @@ def carry_out(run: Run, observer: Observer, stop: Callable[[], bool]) -> bool:
     Raises
     ------
     BadInput
-        If the model gives non-finite logits on clean rows.
+        If the model gives no finite logits on clean rows.
     ModelFailed
         If the model raises on every row of a batch, or memory runs out on one.
     """
     draws = run.suite.draws
     assert draws is not None
     with run.subject.model.undisturbed():
-        _score_clean_rows(run, draws)
-        through = run.attack(observer, stop) if run.subject.threat.eps > 0 else True
+        through = _score_clean_rows(run, draws, observer, stop)
+        if run.subject.threat.eps > 0:
+            through = through and run.attack(observer, stop)
         for phase in (_choose, _score):
             through = through and phase(run, draws, observer, stop)
     if through:
@@ -68,35 +67,30 @@ def carry_out(run: Run, observer: Observer, stop: Callable[[], bool]) -> bool:
     return through
 
 
-def _score_clean_rows(run: Run, draws: Draws) -> None:
+def _score_clean_rows(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]) -> bool:
     """How often the model is right on each clean input; a row on which it never is gets no attack."""
     done = {record.row for record in run.ledger.frequencies()}
     todo = [record.row for record in run.ledger.rows() if record.row not in done]
     unusable: list[int] = []
-    for chunk in chunks(todo, run.engine.batch_size):
+    for number, chunk in enumerate(chunks(todo, run.engine.batch_size)):
+        observer(_moment("scoring the clean rows", number * run.engine.batch_size, len(todo)))
         x, y = run.examples(chunk)
         looks = run.engine.looks(x, y, draws.score, "clean")
-        margin, decided, readable = (
-            margin_of(looks.logits, y),
-            decision(looks.logits, y),
-            looks.logits.isfinite().all(dim=1),
-        )
+        margin, decided = margin_of(looks.logits, y), decision(looks.logits, y)
+        readable = looks.logits.isfinite().all(dim=1)
         unusable += [row for row, good in zip(chunk, readable.tolist(), strict=True) if not good]
         with run.ledger.transaction():
             run.ledger.count_passes(run.session, clean_forwards=len(chunk) * draws.score)
             for i, row in enumerate(chunk):
                 if not bool(readable[i]):
                     continue
-                correct = int(looks.correct[i])
                 run.clean_logits.write(run.places[row], looks.logits[i].cpu().numpy())
-                run.ledger.update_row(
-                    row,
-                    clean_prediction=int(decided[i]),
-                    clean_margin=float(margin[i]),
-                    status="pending" if correct > 0 else "misclassified",
-                )
-                run.ledger.add([_counted(row, draws.score, correct)])
+                run.ledger.update_row(row, clean_prediction=int(decided[i]), clean_margin=float(margin[i]))
+                run.ledger.add([_counted(row, draws.score, int(looks.correct[i]))])
+        if stop() and not unusable:
+            return False
     refuse_unreadable(unusable)
+    return True
 
 
 def _counted(row: int, draws: int, correct: int) -> FrequencyRecord:
@@ -120,8 +114,9 @@ def _choose(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]
     proposers = run.ledger.proposers()
     todo = [record.row for record in run.ledger.frequencies() if record.candidates is None]
     everything = run.suite.attempts() * draws.kept
-    for chunk in chunks(todo, max(run.engine.batch_size // (everything + 1), 1)):
-        observer(_moment(run, "choosing among candidates"))
+    length = max(run.engine.batch_size // (everything + 1), 1)
+    for number, chunk in enumerate(chunks(todo, length)):
+        observer(_moment("choosing among candidates", number * length, len(todo)))
         x, y = run.examples(chunk)
         offered = torch.zeros(len(chunk), everything + 1, dtype=torch.bool, device=x.device)
         points = x[:, None].repeat(1, everything + 1, *[1] * (x.dim() - 1))
@@ -129,47 +124,31 @@ def _choose(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]
         for i, row in enumerate(chunk):
             for stage, attempt in proposers.get(row, []):
                 first = run.suite.ordinal(stage, attempt) * draws.kept
-                kept = run.read_candidates(row, first, draws.kept)
-                points[i, first : first + draws.kept] = torch.from_numpy(kept).to(x.device, x.dtype)
-                offered[i, first : first + draws.kept] = True
+                here = slice(first, first + draws.kept)
+                kept = torch.from_numpy(run.read_candidates(row, first, draws.kept)).to(x.device, x.dtype)
+                offered[i, here] = run.subject.threat.contains(x[i].expand_as(kept), kept)
+                points[i, here] = torch.where(per_row(offered[i, here], kept), kept, x[i])
         chosen = halved(run.engine, points, offered, y, draws, "select")
         control = halved(run.engine, x[:, None].expand_as(points), offered, y, draws, "control")
         with run.ledger.transaction():
             run.ledger.count_passes(run.session, select_forwards=chosen.forwards + control.forwards)
             for i, row in enumerate(chunk):
-                _record_choice(run, row, points, i, offered, chosen, control)
+                choice = int(chosen.place[i])
+                many = int(offered[i].sum())
+                run.ledger.update_frequency(
+                    row,
+                    candidates=many,
+                    candidate=CLEAN if choice == everything else choice,
+                    select_draws=chosen.draws if many > 1 else 0,
+                    select_correct=int(chosen.correct[i]) if many > 1 else 0,
+                    control_draws=control.draws if many > 1 else 0,
+                    control_correct=int(control.correct[i]) if many > 1 else 0,
+                )
+                found_by = (None, None) if choice == everything else run.suite.attempt_at(choice // draws.kept)
+                run.record_point(row, points[i, choice], *found_by)
         if stop():
             return False
     return True
-
-
-def _record_choice(
-    run: Run, row: int, points: Candidates, i: int, offered: Offered, chosen: Chosen, control: Chosen
-) -> None:
-    place, draws = run.places[row], run.suite.draws
-    assert draws is not None
-    choice = int(chosen.place[i])
-    last = choice == offered.shape[1] - 1
-    x, point = run.subject.rows.x[place], points[i, choice].cpu().numpy()
-    stage, attempt = run.suite.attempt_at(choice // draws.kept) if not last else (None, None)
-    many = int(offered[i].sum())
-    run.originals.write(place, x)
-    run.ledger.update_frequency(
-        row,
-        candidates=many,
-        candidate=CLEAN if last else choice,
-        select_draws=chosen.draws if many > 1 else 0,
-        select_correct=int(chosen.correct[i]) if many > 1 else 0,
-        control_draws=control.draws if many > 1 else 0,
-        control_correct=int(control.correct[i]) if many > 1 else 0,
-    )
-    run.ledger.update_row(
-        row,
-        stage=stage,
-        attempt=attempt,
-        distance=float(distance(torch.from_numpy(x[None]), torch.from_numpy(point[None]), run.subject.threat.norm)[0]),
-        witness_digest=run.witnesses.write(place, point),
-    )
 
 
 def halved(engine: Engine, points: Candidates, offered: Offered, y: Labels, draws: Draws, purpose: Purpose) -> Chosen:
@@ -218,30 +197,28 @@ def _rank(correct: Tensor, margin: Tensor, alive: Offered) -> Tensor:
 
 def _score(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]) -> bool:
     """How often the model is right at each chosen point, in fresh draws; the row's status follows."""
-    clean = {record.row: record for record in run.ledger.frequencies()}
-    todo = [record for record in run.ledger.rows() if clean[record.row].draws is None and record.status != "error"]
-    for chunk in chunks(todo, run.engine.batch_size):
-        observer(_moment(run, "scoring the chosen points"))
+    counted, failed = {record.row: record for record in run.ledger.frequencies()}, run.ledger.failed()
+    todo = [record for record in run.ledger.rows() if counted[record.row].draws is None and record.status != "error"]
+    for number, chunk in enumerate(chunks(todo, run.engine.batch_size)):
+        observer(_moment("scoring the chosen points", number * run.engine.batch_size, len(todo)))
         x, y = run.examples([record.row for record in chunk])
         stored = np.stack([run.witnesses.read(record.place) for record in chunk])
         points = torch.from_numpy(stored).to(x.device, x.dtype)
         looks = run.engine.looks(points, y, draws.score, "score")
-        allowed, readable = run.subject.threat.contains(x, points), looks.logits.isfinite().all(dim=1)
+        sound = looks.logits.isfinite().all(dim=1) & run.subject.threat.contains(x, points)
         margin, decided = margin_of(looks.logits, y), decision(looks.logits, y)
         with run.ledger.transaction():
             run.ledger.count_passes(run.session, score_forwards=len(chunk) * draws.score)
             for i, record in enumerate(chunk):
-                if not bool(readable[i]) or not bool(allowed[i]):
-                    reason = "non-finite logits at the chosen point" if bool(allowed[i]) else "chosen point not allowed"
-                    run.ledger.update_row(record.row, status="error", reason=reason)
+                if not bool(sound[i]):
+                    run.ledger.update_row(record.row, status="error", reason="no finite logits at the chosen point")
                     continue
-                correct = int(looks.correct[i])
-                run.ledger.update_frequency(record.row, draws=draws.score, correct=correct)
+                scored = replace(counted[record.row], draws=draws.score, correct=int(looks.correct[i]))
+                run.ledger.update_frequency(record.row, draws=draws.score, correct=int(looks.correct[i]))
+                settled = status_of(scored)
                 run.ledger.update_row(
                     record.row,
-                    status=status_of(
-                        clean[record.row].clean_correct, clean[record.row].clean_draws, correct, draws.score
-                    ),
+                    status="pending" if settled == "standing" and record.row in failed else settled,
                     prediction=int(decided[i]),
                     margin=float(margin[i]),
                     confirmed=1,
@@ -251,8 +228,6 @@ def _score(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool])
     return True
 
 
-def _moment(run: Run, label: str) -> Moment:
-    records = run.ledger.rows()
-    spent = Cost(sum(record.forwards for record in records), sum(record.backwards for record in records))
-    scored: Sequence[int] = [record.row for record in records if record.confirmed]
-    return Moment(f"{label} ({len(scored)} of {len(records)} rows scored)", len(records), 0, spent, spent)
+def _moment(label: str, done: int, of: int) -> Moment:
+    """How far a phase has got, in rows."""
+    return Moment(f"{label}, {done} of {of}", of, 0, Cost(done, 0), Cost(of, 0))

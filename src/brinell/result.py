@@ -25,7 +25,7 @@ from brinell.manifest import (
     write_manifest,
 )
 from brinell.metrics import Figures, PerturbationSize, Proportion, figures_of
-from brinell.points import CLEAN_LOGITS, ORIGINALS, WITNESSES
+from brinell.points import CANDIDATES, CLEAN_LOGITS, ORIGINALS, WITNESSES
 from brinell.records import (
     AttemptRecord,
     FrequencyRecord,
@@ -37,7 +37,7 @@ from brinell.records import (
     field_docs,
 )
 
-SEALED = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, SPEC, *DERIVED)
+SEALED = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, CANDIDATES, SPEC, *DERIVED)
 """Files whose digests stand in the manifest once a session has ended."""
 
 
@@ -74,6 +74,16 @@ class Reading:
         failed |= {row.row for row in self.rows if row.status == "error"}
         draws = Draws(**self.manifest.suite["draws"])
         return randomised_figures(self.frequencies, rows=len(self.rows), failed=failed, draws=draws)
+
+    @property
+    def robust_accuracy(self) -> Proportion | Frequency:
+        """The headline: rows that stand over all rows, or how often a randomised model is right at the chosen points."""
+        return self.figures.robust_accuracy if self.randomised is None else self.randomised.expected
+
+    @property
+    def clean_accuracy(self) -> Proportion | Frequency:
+        """The same before any attack."""
+        return self.figures.clean_accuracy if self.randomised is None else self.randomised.clean
 
     @property
     def claim(self) -> Claim:
@@ -122,14 +132,14 @@ def as_data(reading: Reading) -> dict[str, Any]:
         "complete": figures.complete,
         "claim": reading.claim.line(),
         "rows": figures.rows,
-        "clean_accuracy": _proportion(figures.clean_accuracy),
-        "robust_accuracy": _proportion(figures.robust_accuracy),
+        "clean_accuracy": _figure(reading.clean_accuracy),
+        "robust_accuracy": _figure(reading.robust_accuracy),
         "attack_success_rate": _proportion(figures.attack_success_rate),
         "perturbation": _perturbation(figures.perturbation),
         "status": figures.status,
         "unconfirmed": figures.unconfirmed,
         "errors": figures.errors,
-        "randomised": _randomised(reading.randomised) if reading.randomised is not None else None,
+        "randomised": _randomised(reading, reading.randomised) if reading.randomised is not None else None,
         "attacks": [
             {
                 "attack": title,
@@ -187,14 +197,24 @@ def _proportion(figure: Proportion) -> dict[str, Any]:
     }
 
 
-def _randomised(figures: RandomisedFigures) -> dict[str, Any]:
+def _figure(figure: Proportion | Frequency) -> dict[str, Any]:
+    return _proportion(figure) if isinstance(figure, Proportion) else _frequency(figure)
+
+
+def _randomised(reading: Reading, figures: RandomisedFigures) -> dict[str, Any]:
     return {
         "draws": asdict(figures.draws),
+        "right_in_most_draws": {
+            "of": figures.draws.score,
+            "clean_accuracy": _proportion(reading.figures.clean_accuracy),
+            "robust_accuracy": _proportion(reading.figures.robust_accuracy),
+        },
+        "failed": figures.failed,
         "clean": _frequency(figures.clean),
         "expected": _frequency(figures.expected),
         "persistent": {"tries": TRIES, **_frequency(figures.persistent)},
         "majority": {"votes": VOTES, **_frequency(figures.majority)},
-        "wrong_once_without_attack": _proportion(figures.one_look),
+        "wrong_sometimes_without_attack": _proportion(figures.one_look),
         "choosing": asdict(figures.choosing),
         "control": asdict(figures.control),
     }

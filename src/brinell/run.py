@@ -26,6 +26,8 @@ from brinell.subject import Subject
 from brinell.suites.suite import Assignment, Suite
 from brinell.tally import Observer, Tally, ignore
 
+MANY_REFUSED = 3
+"""Witnesses that did not hold when scored again, above which the record doubts that the model is deterministic."""
 PASSES_WAIT = 0.5
 """Seconds for which the passes of batches that brought nothing may stay out of the ledger."""
 
@@ -82,14 +84,22 @@ class Run:
         with self.ledger.transaction():
             self.ledger.count_passes(self.session, **self.unwritten._asdict())
             self.ledger.end_session(self.session, now())
-        for points in (self.witnesses, self.originals, self.clean_logits, self.candidates):
-            if points is not None:
-                points.flush()
-                points.close()
+        for points in (self.witnesses, self.originals, self.clean_logits):
+            points.flush()
+            points.close()
+        if self.candidates is not None:
+            self.candidates.close()
         if state == "complete":
             (self.folder / CANDIDATES).unlink(missing_ok=True)
+        refused = sum(record.unconfirmed for record in self.ledger.rows())
         self.ledger.close()
         manifest = read_manifest(self.folder)
+        doubt = (
+            f"{refused} witnesses did not hold when they were scored again: is the model randomised? (autoattack-rand)"
+        )
+        if refused > MANY_REFUSED:
+            notes = [note for note in manifest.notes if "did not hold when" not in note]
+            manifest = manifest.model_copy(update={"notes": [*notes, doubt]})
         update = {
             "state": state,
             "ended": now(),
@@ -196,16 +206,18 @@ class Run:
         return self.places[row] * self.suite.attempts() * self.suite.draws.kept
 
     def _record_claim(self, assignment: Assignment, claim: Claim) -> None:
-        place = self.places[claim.row]
+        self.record_point(claim.row, claim.point, assignment.stage, assignment.attempt)
+        self.ledger.update_row(claim.row, prediction=claim.prediction, margin=claim.margin)
+
+    def record_point(self, row: int, found: torch.Tensor, stage: int | None, attempt: int | None) -> None:
+        """Keep a row's point: a witness, or the one that was chosen to be scored."""
+        place, point = self.places[row], found.cpu()[None]
         x = torch.from_numpy(self.subject.rows.x[place : place + 1])
-        point = claim.point.cpu()[None]
         self.originals.write(place, self.subject.rows.x[place])
         self.ledger.update_row(
-            claim.row,
-            stage=assignment.stage,
-            attempt=assignment.attempt,
-            prediction=claim.prediction,
-            margin=claim.margin,
+            row,
+            stage=stage,
+            attempt=attempt,
             distance=float(distance(x, point, self.subject.threat.norm)[0]),
             witness_digest=self.witnesses.write(place, point[0].numpy()),
         )
@@ -248,10 +260,10 @@ def refuse_unreadable(rows: Sequence[int]) -> None:
     if rows:
         raise BadInput(
             "model",
-            got=f"non-finite logits on {len(rows)} clean rows ({', '.join(map(str, rows[:5]))}"
+            got=f"no finite logits on {len(rows)} clean rows ({', '.join(map(str, rows[:5]))}"
             + (", …)" if len(rows) > 5 else ")"),
             expected="finite logits on every clean row",
-            remedy="Find what overflows there; a row cannot be left out of the denominator for it.",
+            remedy="Find what overflows or raises there; a row cannot be left out of the denominator for it.",
         )
 
 

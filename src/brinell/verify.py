@@ -43,6 +43,8 @@ def verify_files(folder: Path) -> list[Finding]:
     try:
         manifest = read_manifest(folder)
     except BadInput as error:
+        if error.got.startswith("format "):
+            raise
         return [Finding(MANIFEST, False, error.got)]
     found = [equal(MANIFEST, manifest.digest, manifest.expected_digest()), *record.files(folder, manifest)]
     try:

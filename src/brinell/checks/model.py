@@ -79,7 +79,8 @@ def frequencies(reading: Reading, model: TorchModel, rows: Rows) -> Iterator[Fin
             continue  # named among the points
         array = held
         at = [places[row] for row, _, _ in counts]
-        again = _times_right(model, array, at, [labels[row] for row, _, _ in counts])
+        chunk = 1 if reading.manifest.model["shared_draws"] else CHUNK
+        again = _times_right(model, array, at, [labels[row] for row, _, _ in counts], chunk)
         odd = [
             row
             for (row, correct, draws), right in zip(counts, again, strict=True)
@@ -95,12 +96,14 @@ def frequencies(reading: Reading, model: TorchModel, rows: Rows) -> Iterator[Fin
         yield Finding(check, holds, detail + (f"; not the same on rows {odd[:5]}" if odd else ""))
 
 
-def _times_right(model: TorchModel, points: NDArray[Any], places: list[int], labels: list[int]) -> list[int]:
+def _times_right(
+    model: TorchModel, points: NDArray[Any], places: list[int], labels: list[int], chunk: int
+) -> list[int]:
     """How often the model is right on some points in ``DRAWS`` draws of its own."""
     times: list[int] = []
-    for start in range(0, len(places), CHUNK):
-        x = torch.from_numpy(np.array(points[places[start : start + CHUNK]])).to(model.device, model.dtype)
-        y = torch.tensor(labels[start : start + CHUNK], device=model.device)
+    for start in range(0, len(places), chunk):
+        x = torch.from_numpy(np.array(points[places[start : start + chunk]])).to(model.device, model.dtype)
+        y = torch.tensor(labels[start : start + chunk], device=model.device)
         right = torch.zeros_like(y)
         for draw in range(DRAWS):
             model.reseed(stream_key(f"verify {start} {draw}"))

@@ -203,14 +203,10 @@ def _majority_follows(row: RowRecord, counted: FrequencyRecord | None, outcomes:
     if counted is None:
         return row.status == "pending" and row.clean_margin is None and not outcomes
     if counted.draws is None or counted.correct is None:
-        if row.status == "error":
-            return row.reason is not None
-        return row.status == ("pending" if counted.clean_correct > 0 else "misclassified")
-    settled = status_of(counted.clean_correct, counted.clean_draws, counted.correct, counted.draws)
-    if settled == "pending":
-        settled = "error" if "error" in outcomes else "standing"
-    through = set(outcomes) <= {"proposed", "error"} and row.confirmed == 1
-    return through and row.status in (settled, "pending" if settled in ("standing", "error") else settled)
+        return row.status == "pending" or (row.status == "error" and row.reason is not None)
+    settled, failed = status_of(counted), "error" in outcomes
+    expected = {"error", "pending"} if settled == "standing" and failed else {settled}
+    return set(outcomes) <= {"proposed", "error"} and row.confirmed == 1 and row.status in expected
 
 
 def frequencies(reading: Reading) -> Iterator[Finding]:

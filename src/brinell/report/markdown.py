@@ -1,7 +1,7 @@
 """The result for a page or a pull request."""
 
 from brinell.claim import threat_of
-from brinell.report.text import cost_line, randomised_lines, settings_line, stage_columns, status_line
+from brinell.report.text import cost_line, randomised_lines, settings_line, stage_columns, stage_counts, status_line
 from brinell.result import Reading
 
 
@@ -20,18 +20,17 @@ def markdown_report(reading: Reading) -> str:
         "|---|---|",
         *(f"| {name} | {sign} {figure} |" for name, sign, figure in _randomised(reading)),
         f"| clean accuracy | {figures.clean_accuracy} |",
-        f"| robust accuracy (empirical, upper bound) | **{figures.robust_accuracy}** |",
+        f"| robust accuracy (empirical, upper bound) | {_headline(reading)} |",
         f"| attack success rate | {figures.attack_success_rate} |",
         f"| perturbation size | {figures.perturbation} |",
         "",
         f"{_cell(status_line(figures))}.",
         "",
         f"| attack | settings | {' | '.join(stage_columns(reading))} |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
+        f"|---|---|{'--:|' * len(stage_columns(reading))}",
     ]
     for title, settings, stage in zip(reading.stage_titles(), manifest.suite["attacks"], figures.stages, strict=True):
-        numbers = (stage.given, stage.broke, stage.left, stage.errors, stage.forwards, stage.backwards)
-        counts = " | ".join(f"{number:,}" for number in numbers)
+        counts = " | ".join(stage_counts(reading, stage))
         lines.append(f"| {_cell(title)} | {_cell(settings_line(settings))} | {counts} |")
     lines += [
         "",
@@ -49,8 +48,14 @@ def markdown_report(reading: Reading) -> str:
 def _randomised(reading: Reading) -> list[tuple[str, str, str]]:
     if reading.randomised is None:
         return []
-    by = f"the following by majority of {reading.randomised.draws.score} draws"
-    return [*randomised_lines(reading.randomised), (f"*{by}*", "", "")]
+    first, *others = randomised_lines(reading.randomised)
+    by = f"*right in most of {reading.randomised.draws.score} draws:*"
+    return [(first[0], first[1], f"**{first[2]}**"), *others, (by, "", "")]
+
+
+def _headline(reading: Reading) -> str:
+    figure = str(reading.figures.robust_accuracy)
+    return f"**{figure}**" if reading.randomised is None else figure
 
 
 def _cell(text: object) -> str:

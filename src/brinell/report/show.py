@@ -70,9 +70,10 @@ def plan_as_text(plan: Plan) -> None:
     for title, attempts, cost in plan.attacks:
         table.add_row(title, f"{attempts:,}", f"{cost.forwards:,}", f"{cost.backwards:,}")
     console.print(table)
+    otherwise = "if every row falls at once" if plan.falling else "if the model is never right"
     console.print(
         f"{plan.rows:,} rows: at most {plan.most.forwards:,} forward and {plan.most.backwards:,} backward passes, if every "
-        f"row stands to the end; about {plan.least_forwards:,} forward passes if every row falls at once.\n"
+        f"row stands to the end; about {plan.least_forwards:,} forward passes {otherwise}.\n"
         f"At most {_duration(plan.most_seconds)} here, by the bare model's {1e6 * plan.gradient_seconds:.0f} µs for a "
         f"gradient of one row in batches of {plan.batch_size}.",
         soft_wrap=True,

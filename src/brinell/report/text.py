@@ -8,7 +8,7 @@ from rich.text import Text
 
 from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
-from brinell.metrics import Figures
+from brinell.metrics import Figures, StageFigures
 from brinell.result import Reading
 
 
@@ -33,6 +33,8 @@ def print_text(reading: Reading, console: Console) -> None:
         console.print(Text("No row was classified correctly before any attack: there was nothing to attack."))
     console.print()
     console.print(_attacks(reading))
+    if reading.randomised is not None:
+        console.print(Text("Each attack was given every row on which the model is ever right.", style="dim"))
     console.print(Text(cost_line(figures), style="dim"))
     for note in manifest.notes:
         console.print(Text(f"note: {note}", style="yellow"))
@@ -71,7 +73,7 @@ def _figures(reading: Reading) -> Table:
     headline = "bold"
     if reading.randomised is not None:
         headline = ""
-        table.add_row(Text(f"by majority of {reading.randomised.draws.score} draws", style="dim"))
+        table.add_row(Text(f"right in most of {reading.randomised.draws.score} draws", style="dim"))
     table.add_row("clean accuracy", "", str(figures.clean_accuracy))
     table.add_row(
         Text("robust accuracy", style=headline),
@@ -89,11 +91,11 @@ def randomised_lines(figures: RandomisedFigures) -> list[tuple[str, str, str]]:
     return [
         ("expected robust accuracy", "≤", str(figures.expected)),
         (f"against {TRIES} tries of the same point", "≤", str(figures.persistent)),
-        (f"if the majority of {VOTES} draws decided", "≤", str(figures.majority)),
+        (f"if most of {VOTES} draws must be right", "≤", str(figures.majority)),
         ("clean inputs (eps 0)", "", str(figures.clean)),
-        (f"wrong once in {draws.score} draws, no attack", "", str(figures.one_look)),
+        (f"wrong in some, not all, of {draws.score} draws without attack", "", str(figures.one_look)),
         ("chosen points", "", str(figures.choosing)),
-        ("control: clean inputs as candidates", "", str(figures.control)),
+        ("control: copies of the clean input", "", str(figures.control)),
         ("draws", "", f"{draws.attack} a query of an attack; up to {draws.select} to choose; {draws.score} to score"),
     ]
 
@@ -117,8 +119,14 @@ def settings_line(settings: dict[str, Any]) -> str:
 
 def stage_columns(reading: Reading) -> tuple[str, ...]:
     """What is counted of each attack. A randomised model's row counts where its chosen point came from."""
-    broke = "broke first" if reading.randomised is None else "broke by chosen point"
-    return ("given", broke, "left", "errors", "forwards", "backwards")
+    judged = ("broke first", "left") if reading.randomised is None else ("broke by its point",)
+    return ("given", *judged, "errors", "forwards", "backwards")
+
+
+def stage_counts(reading: Reading, stage: StageFigures) -> list[str]:
+    """The counts of one attack, in the order of ``stage_columns``."""
+    judged = (stage.broke, stage.left) if reading.randomised is None else (stage.broke,)
+    return [f"{number:,}" for number in (stage.given, *judged, stage.errors, stage.forwards, stage.backwards)]
 
 
 def _attacks(reading: Reading) -> Table:
@@ -129,6 +137,5 @@ def _attacks(reading: Reading) -> Table:
         table.add_column(name, justify="right")
     attacks = reading.manifest.suite["attacks"]
     for title, settings, stage in zip(reading.stage_titles(), attacks, reading.figures.stages, strict=True):
-        numbers = (stage.given, stage.broke, stage.left, stage.errors, stage.forwards, stage.backwards)
-        table.add_row(Text(title), Text(settings_line(settings), style="dim"), *(f"{number:,}" for number in numbers))
+        table.add_row(Text(title), Text(settings_line(settings), style="dim"), *stage_counts(reading, stage))
     return table

@@ -82,14 +82,15 @@ class Suite:
 
     def within(self, norm: Norm) -> "Suite":
         """The suite as it is run in one norm, which is one that ``check`` accepts."""
-        chosen = [(attack, rule) for attack, rule in self._ruled() if norm in rule.norms] or self._ruled()
+        chosen = [(attack, rule) for attack, rule in self._ruled() if norm in rule.norms]
         rules = tuple(replace(rule, norms=NORMS) for _, rule in chosen)
         plain = all(rule == Rule() for rule in rules)
         return replace(self, attacks=tuple(attack for attack, _ in chosen), rules=() if plain else rules)
 
     def norms(self) -> list[Norm]:
         """The norms that the suite can be run in."""
-        return [norm for norm in NORMS if all(norm in attack.norms for attack in self.within(norm).attacks)]
+        inside = {norm: self.within(norm).attacks for norm in NORMS}
+        return [norm for norm in NORMS if inside[norm] and all(norm in attack.norms for attack in inside[norm])]
 
     def _ruled(self) -> list[tuple[Attack, Rule]]:
         return list(zip(self.attacks, self.rules or (Rule(),) * len(self.attacks), strict=True))
@@ -121,11 +122,12 @@ class Suite:
             lacking = [attack.name for attack in self.within(norm).attacks if norm not in attack.norms]
             raise BadInput(
                 f"suite {self.name}",
-                got=f"the norm {norm} for {', '.join(dict.fromkeys(lacking))}",
+                got=f"the norm {norm}" + (f" for {', '.join(dict.fromkeys(lacking))}" if lacking else ""),
                 expected=f"one of {', '.join(self.norms())}" if self.norms() else "attacks that have a norm in common",
                 remedy="Choose another suite; `brinell suites` and `brinell attacks` list the norms of each.",
             )
-        if len({json.dumps(settings(attack)) for attack in self.attacks}) < len(self.attacks):
+        attacks = self.within(norm).attacks
+        if len({json.dumps(settings(attack)) for attack in attacks}) < len(attacks):
             raise BadInput(
                 f"suite {self.name}",
                 got="the same attack with the same settings twice",
@@ -136,6 +138,14 @@ class Suite:
     def cost(self) -> Cost:
         """Passes that attacks make at most on one row that stands to the end, the mean of all such rows."""
         return sum((self.cost_at(stage) for stage in range(len(self.attacks))), Cost(0, 0))
+
+    def passes(self) -> Cost:
+        """``cost`` with what is done besides: the clean pass, or all that scores a randomised model."""
+        return self.cost() + Cost(1 if self.draws is None else self.draws.besides(self.attempts()), 0)
+
+    def without_attack(self) -> Cost:
+        """The same at eps 0, where no attack is made and there is nothing to choose."""
+        return Cost(1 if self.draws is None else 2 * self.draws.score, 0)
 
     def cost_at(self, stage: int) -> Cost:
         """The same for one attack of the suite."""
@@ -264,6 +274,13 @@ def suite_from(table: dict[str, Any], source: str) -> Suite:
             remedy="Compare it with a file that ships: `brinell suites --show apgd`.",
         )
     rules = tuple(_rule_of(entry, source) for entry in attacks)
+    if "draws" in table and any((rule.share, rule.patience) != (1.0, 0) for rule in rules):
+        raise BadInput(
+            f"suite {source}",
+            got="share or patience beside [draws]",
+            expected="every attack on all rows, where none falls",
+            remedy="Remove them.",
+        )
     return Suite(
         name=table["name"],
         version=table["version"],
