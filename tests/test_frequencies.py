@@ -11,6 +11,7 @@ from scipy.stats import beta, binom, fisher_exact
 from brinell.checks.model import chance_of_difference
 from brinell.draws import Draws
 from brinell.frequencies import (
+    CLEAN,
     TRIES,
     VOTES,
     Frequency,
@@ -233,8 +234,8 @@ def test_worked_example() -> None:
     assert counted.expected.value == (1 + 1 / 2 + 0 + 1 / 4) / 4
     assert counted.persistent.value == (1 + 1 / 184_756) / 4
     assert counted.majority.value == pytest.approx((1 + 1 / 2) / 4)
-    # rows 2 and 3 erred at least once on their clean input
-    assert (counted.one_look.count, counted.one_look.of) == (2, 4)
+    # row 2 erred in some draws of its clean input; row 3 in all, which is no noise
+    assert (counted.one_look.count, counted.one_look.of) == (1, 4)
     # p (1 - p) / (m - 1): 0 + 1/4 / 19 + 0 + 3/16 / 19, its root over four rows
     assert counted.expected.noise == pytest.approx(math.sqrt((1 / 4 + 3 / 16) / 19) / 4)
     assert counted.draws == Draws(score=20)
@@ -252,6 +253,7 @@ def test_failed_rows_count_nothing_and_stay_in_the_denominator() -> None:
         assert (figure.value, figure.of, figure.undecided) == (1 / 3, 3, 0)
     assert counted.clean.value == 1.0  # no attempt has a part in it
     assert counted.one_look.count == 0
+    assert counted.failed == 2
 
 
 def test_rows_that_the_run_has_not_got_to_are_undecided() -> None:
@@ -280,12 +282,20 @@ def test_optimism_compares_the_same_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clean", "chosen", "status"),
-    [(11, 11, "pending"), (11, 10, "broken"), (10, 20, "misclassified"), (10, 0, "misclassified"), (20, 0, "broken")],
+    ("clean", "chosen", "candidate", "status"),
+    [
+        (11, 11, 3, "standing"),
+        (11, 10, 3, "broken"),
+        (20, 0, 0, "broken"),
+        (10, 20, 3, "misclassified"),
+        (10, 0, 3, "misclassified"),
+        (11, 10, CLEAN, "standing"),  # by chance alone: no attack has had a part in it
+        (10, 10, CLEAN, "misclassified"),
+    ],
 )
-def test_a_tie_of_draws_counts_as_an_error(clean: int, chosen: int, status: str) -> None:
-    """Of 20 draws 10 are no majority; what is wrong on the clean input is never broken."""
-    assert status_of(clean, 20, chosen, 20) == status
+def test_a_tie_of_draws_counts_as_an_error(clean: int, chosen: int, candidate: int, status: str) -> None:
+    """Of 20 draws 10 are not most; what is wrong on the clean input is never broken."""
+    assert status_of(frequency_record(0, clean_correct=clean, candidate=candidate, draws=20, correct=chosen)) == status
 
 
 # Whether two counts can come of one frequency

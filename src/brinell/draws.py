@@ -1,6 +1,7 @@
 """How often a randomised model is asked, and for what."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 from brinell.errors import BadInput
 
@@ -62,12 +63,18 @@ class Draws:
 
 def draws_of(table: object, source: str) -> Draws:
     """What a suite file's ``[draws]`` table says; see ``load_suite``."""
-    known = [field.name for field in fields(Draws)]
-    if not isinstance(table, dict) or set(table) - set(known):
+    known = {field.name for field in fields(Draws)}
+    given: dict[str, Any] = table if isinstance(table, dict) else {"": table}
+    faults = [
+        f"{key} = {value!r}" for key, value in given.items() if key not in known or type(value) is not int or value < 1
+    ]
+    if not faults and given.get("score", LEAST_SCORES) < LEAST_SCORES:
+        faults = [f"score = {given['score']}"]
+    if faults:
         raise BadInput(
             f"suite {source}, draws",
-            got=repr(sorted(set(table) - set(known))) if isinstance(table, dict) else repr(table),
-            expected=f"a table with some of {', '.join(known)}",
-            remedy="Compare it with a suite that ships: `brinell suites --show autoattack-rand`.",
+            got=", ".join(faults),
+            expected=f"{', '.join(sorted(known))}, whole numbers above 0; score at least {LEAST_SCORES}",
+            remedy="Compare it with a file that ships: `brinell suites --show autoattack-rand`.",
         )
-    return Draws(**table)
+    return Draws(**given)

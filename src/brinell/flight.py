@@ -124,7 +124,7 @@ class InFlight:
         """Offer the points of a stretch of rows, with what came back for them, to those that are kept."""
         assert self.kept is not None
         stretches = self.kept.right.shape[1]
-        stretch = min(self.made.forwards // self.looks * stretches // self.length, stretches - 1)
+        stretch = min(self.made.forwards // self.looks * stretches // max(self.length, 1), stretches - 1)
         here = slice(low, high)
         self.kept.offer(self.positions[here], stretch, self.points_here[here], right, margin, self.inside_here[here])
 

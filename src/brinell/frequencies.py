@@ -186,13 +186,11 @@ def majority(correct: int, draws: int, votes: int) -> float:
 
 
 def _variance(correct: int, draws: int, tries: int, votes: int) -> float:
-    """Of a row's estimate by its draws: ``p (1 - p) / (m - 1)`` times the squared slope of what is estimated."""
-    p = correct / draws
-    if votes == 1:
-        slope = tries * p ** (tries - 1)
-    else:
-        half = votes // 2
-        slope = votes * math.comb(votes - 1, half) * p**half * (1 - p) ** half
+    """Of a row's estimate by its draws; for the majority by its slope, which is true for many draws."""
+    p, half = correct / draws, votes // 2
+    if votes == 1:  # without bias, from pairs of disjoint sets of tries
+        return max(persistent(correct, draws, tries) ** 2 - persistent(correct, draws, 2 * tries), 0.0)
+    slope = votes * math.comb(votes - 1, half) * p**half * (1 - p) ** half
     return slope**2 * p * (1 - p) / (draws - 1)
 
 

@@ -1,6 +1,6 @@
 """Figures over the ledger, as types that cannot be printed without their counts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -169,16 +169,18 @@ def figures_of(
     norm: str,
     eps: float,
     stages: int,
-    randomised: bool = False,
+    right: Collection[int] | None = None,
 ) -> Figures:
     """The figures that follow from a ledger; the suite has so many stages.
 
-    Of a randomised model nothing is known of a row before it is scored.
+    ``right`` are the rows that a randomised model is right on before any attack; of others the rows say it themselves.
+    Nothing is known of a randomised model's row before it is scored.
     """
     status: dict[str, int] = {name: sum(row.status == name for row in rows) for name in STATUSES}
-    unscored = status["pending"] if randomised else sum(row.clean_prediction is None for row in rows)
-    wrong = status["misclassified"]
-    correct = len(rows) - wrong - unscored
+    unscored = sum(row.clean_prediction is None for row in rows) if right is None else status["pending"]
+    correct = len(rows) - status["misclassified"] - unscored
+    if right is not None:
+        correct = sum(row.row in right and row.status != "pending" for row in rows)
     robust = status["standing"] + status["certified"]
     by_stage = _stages(attempts, rows, stages)
     errors: dict[str, int] = {}

@@ -31,6 +31,9 @@ RANDOM = 1e-2
 """Relative difference of logits between two passes above which the model is randomised, whatever it decides."""
 WEAK_SIGNAL = 0.3
 """Cosine between two halves of an attack's draws below which their mean gradient is mostly noise."""
+TWIN_PASSES = 16
+TOGETHER = 0.1
+"""Correlation between the same inputs in one pass above which rows are taken to share draws."""
 NORMALISATION = (torch.nn.modules.batchnorm._NormBase,)
 """Modules whose train mode makes a row depend on its batch."""
 PULL_IN = 1e-6
@@ -79,6 +82,7 @@ def preflight(
     x = torch.as_tensor(rows.x[:SAMPLE]).to(model.device, model.dtype)
     y = torch.as_tensor(rows.y[:SAMPLE]).to(model.device)
     with model.undisturbed():
+        model.reseed(stream_key("preflight"))
         check_outputs(model, x, rows, ready)
         check_labels(rows, ready)
         logits = model.scores(x)
@@ -253,13 +257,21 @@ def check_repeatable(model: TorchModel, x: Inputs, threat: Threat, draws: Draws 
 
 
 def check_shared_draws(model: TorchModel, x: Inputs, ready: Readiness) -> None:
-    """Note a model that draws once for a whole pass: the same input twice in one batch then gets the same answer."""
-    twice = model.scores(torch.cat([x, x]))
-    ready.forwards += 2 * len(x)
-    if _relative_change(twice[len(x) :], twice[: len(x)]) <= NOISY:
+    """Note a model that draws, in whole or in part, once for a whole pass.
+
+    The same inputs twice in one batch then move together from pass to pass: their logits' deviations from the mean over
+    ``TWIN_PASSES`` passes correlate, whose standard error is about ``1 / sqrt(rows (TWIN_PASSES - 1))``.
+    """
+    passes = torch.stack([model.scores(torch.cat([x, x])) for _ in range(TWIN_PASSES)])
+    ready.forwards += 2 * len(x) * TWIN_PASSES
+    moved = (passes - passes.mean(dim=0)).nan_to_num(0.0)
+    one, other = moved[:, : len(x)].flatten(), moved[:, len(x) :].flatten()
+    together = float(torch.nn.functional.cosine_similarity(one, other, dim=0))
+    if together > TOGETHER:
         ready.shared_draws = True
         ready.notes.append(
-            "the model draws once for a whole pass: to keep the rows' draws apart, each is scored in passes of its own"
+            f"the model draws for a whole pass at once (the same inputs twice in a batch move together: {together:.2f}): to "
+            "keep the rows' draws apart, each is scored in passes of its own"
         )
 
 

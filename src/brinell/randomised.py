@@ -10,7 +10,7 @@ Cost        besides the attacks' passes ``Draws.besides`` forwards a row: the cl
             and choosing is done twice, once for the control.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -73,7 +73,7 @@ def _score_clean_rows(run: Run, draws: Draws, observer: Observer, stop: Callable
     todo = [record.row for record in run.ledger.rows() if record.row not in done]
     unusable: list[int] = []
     for number, chunk in enumerate(chunks(todo, run.engine.batch_size)):
-        observer(_moment("scoring the clean rows", number * run.engine.batch_size, len(todo)))
+        observer(_moment("clean rows", number * run.engine.batch_size, len(todo)))
         x, y = run.examples(chunk)
         looks = run.engine.looks(x, y, draws.score, "clean")
         margin, decided = margin_of(looks.logits, y), decision(looks.logits, y)
@@ -87,7 +87,7 @@ def _score_clean_rows(run: Run, draws: Draws, observer: Observer, stop: Callable
                 run.clean_logits.write(run.places[row], looks.logits[i].cpu().numpy())
                 run.ledger.update_row(row, clean_prediction=int(decided[i]), clean_margin=float(margin[i]))
                 run.ledger.add([_counted(row, draws.score, int(looks.correct[i]))])
-        if stop() and not unusable:
+        if stop() and not unusable and _more(number, run.engine.batch_size, todo):
             return False
     refuse_unreadable(unusable)
     return True
@@ -146,7 +146,7 @@ def _choose(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]
                 )
                 found_by = (None, None) if choice == everything else run.suite.attempt_at(choice // draws.kept)
                 run.record_point(row, points[i, choice], *found_by)
-        if stop():
+        if stop() and _more(number, length, todo):
             return False
     return True
 
@@ -166,18 +166,33 @@ def halved(engine: Engine, points: Candidates, offered: Offered, y: Labels, draw
     draws
         Says how many draws are made of those that are left.
     """
-    alive, contested = offered.clone(), offered.sum(1, keepdim=True) > 1
+    place, correct = torch.zeros_like(y), torch.zeros_like(y)
+    drawn = forwards = 0
+    candidates = offered.sum(1)
+    for many in sorted(set(candidates.tolist())):
+        rows = (candidates == many).nonzero().squeeze(1)
+        some = _halved_alike(engine, points[rows], offered[rows], y[rows], draws.rounds(many), purpose)
+        place[rows], correct[rows] = some.place, some.correct
+        drawn, forwards = max(drawn, some.draws), forwards + some.forwards
+    return Chosen(place, correct, drawn, forwards)
+
+
+def _halved_alike(
+    engine: Engine, points: Candidates, offered: Offered, y: Labels, rounds: list[tuple[int, int]], purpose: Purpose
+) -> Chosen:
+    """The same for rows with equally many candidates."""
+    alive = offered.clone()
     correct = torch.zeros_like(offered, dtype=torch.int64)
     logits = points.new_zeros(*offered.shape, engine.classes)
     drawn = forwards = 0
-    rounds = draws.rounds(int(offered.sum(1).max()))
     for number, (_, more) in enumerate(rounds):
-        rows, places = (alive & contested).nonzero(as_tuple=True)
+        rows, places = alive.nonzero(as_tuple=True)
         looks = engine.looks(points[rows, places], y[rows], more, purpose)
         correct[rows, places] += looks.correct
         logits[rows, places] += looks.logits * more
         drawn, forwards = drawn + more, forwards + len(rows) * more
         margin = margin_of(logits.flatten(0, 1), y.repeat_interleave(offered.shape[1])).view_as(logits[..., 0])
+        margin = margin.where(logits.isfinite().all(2), torch.nan)
         stays = 1 if number == len(rounds) - 1 else (alive.sum(1, keepdim=True) + 1) // 2
         alive = alive & (_rank(correct, margin, alive) < stays)
     best = alive.to(torch.int64).argmax(1)
@@ -223,9 +238,14 @@ def _score(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool])
                     margin=float(margin[i]),
                     confirmed=1,
                 )
-        if stop():
+        if stop() and _more(number, run.engine.batch_size, todo):
             return False
     return True
+
+
+def _more(number: int, length: int, todo: Sequence[object]) -> bool:
+    """Whether anything is left after so many chunks of that length and one more."""
+    return (number + 1) * length < len(todo)
 
 
 def _moment(label: str, done: int, of: int) -> Moment:

@@ -62,7 +62,9 @@ class Reading:
             norm=self.manifest.threat["norm"],
             eps=self.manifest.threat["eps"],
             stages=len(self.manifest.suite["attacks"]),
-            randomised="draws" in self.manifest.suite,
+            right=None
+            if "draws" not in self.manifest.suite
+            else {record.row for record in self.frequencies if 2 * record.clean_correct > record.clean_draws},
         )
 
     @cached_property

@@ -80,7 +80,9 @@ def frequencies(reading: Reading, model: TorchModel, rows: Rows) -> Iterator[Fin
         array = held
         at = [places[row] for row, _, _ in counts]
         chunk = 1 if reading.manifest.model["shared_draws"] else CHUNK
-        again = _times_right(model, array, at, [labels[row] for row, _, _ in counts], chunk)
+        again = _times_right(
+            model, array, at, [labels[row] for row, _, _ in counts], chunk, f"verify {reading.manifest.digest} {check}"
+        )
         odd = [
             row
             for (row, correct, draws), right in zip(counts, again, strict=True)
@@ -97,7 +99,7 @@ def frequencies(reading: Reading, model: TorchModel, rows: Rows) -> Iterator[Fin
 
 
 def _times_right(
-    model: TorchModel, points: NDArray[Any], places: list[int], labels: list[int], chunk: int
+    model: TorchModel, points: NDArray[Any], places: list[int], labels: list[int], chunk: int, purpose: str
 ) -> list[int]:
     """How often the model is right on some points in ``DRAWS`` draws of its own."""
     times: list[int] = []
@@ -106,7 +108,7 @@ def _times_right(
         y = torch.tensor(labels[start : start + chunk], device=model.device)
         right = torch.zeros_like(y)
         for draw in range(DRAWS):
-            model.reseed(stream_key(f"verify {start} {draw}"))
+            model.reseed(stream_key(f"{purpose} {start} {draw}"))
             right += margin_of(model.scores(x), y) > 0
         times += right.tolist()
     return times

@@ -75,7 +75,10 @@ class TorchModel:
 
     def reseed(self, key: int) -> None:
         """Set the global random numbers of torch, numpy and Python; a generator of the module's own goes on as it will."""
-        torch.manual_seed(key)
+        torch.default_generator.manual_seed(key)
+        if self.device.type == "cuda":
+            with torch.cuda.device(self.device):
+                torch.cuda.manual_seed(key)
         np.random.seed(key % 2**32)
         random.seed(key)
 

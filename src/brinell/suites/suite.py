@@ -305,7 +305,7 @@ def _rule_of(entry: dict[str, Any], source: str) -> Rule:
 
 
 def _norms_of(names: object, source: str) -> tuple[Norm, ...]:
-    if not isinstance(names, list) or not names or not set(names) <= set(NORMS):
+    if not isinstance(names, list) or not names or not all(name in NORMS for name in names):
         raise BadInput(
             f"suite {source}, norms", got=repr(names), expected=f"some of {', '.join(NORMS)}", remedy="List them."
         )
