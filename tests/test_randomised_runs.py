@@ -518,7 +518,7 @@ def test_shared_noise_is_noted_and_leaves_the_figures_unbiased(shared: list[Resu
     error = float((true * (1 - true) / 20).sum().sqrt()) / SHARING
     assert abs(float(means.mean() - true.mean())) <= SIGMAS * error / len(shared) ** 0.5
     for result in shared:
-        assert any("draws once for a whole pass" in note for note in result.reading.manifest.notes)
+        assert any("the model draws for a whole pass at once" in note for note in result.reading.manifest.notes)
 
 
 def test_standard_error_where_rows_share_their_noise(shared: list[Result]) -> None:
