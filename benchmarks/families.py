@@ -26,7 +26,7 @@ from torch import Tensor, nn
 import brinell
 from brinell.geometry import NORMS, Norm
 from brinell.models.outputs import Outputs
-from brinell.suites.suite import Suite, load_suite, suite_from, suite_names
+from brinell.suites.suite import Suite, load_suite, suite_from
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from models_with_known_radius import Linear, worst_margin
@@ -203,8 +203,7 @@ def suite_for(column: str, norm: Norm) -> Suite:
     if norm == "l1" and column.startswith("apgd"):
         loss = {"apgd-ce": "ce", "apgd-dlr": "dlr", "apgd-t": "targeted-dlr"}[column]
         return suite_from({"name": column, "version": "1", "attacks": [{"attack": "apgd-l1", "loss": loss}]}, column)
-    own = f"{column}-{norm}"
-    return load_suite(own if own in suite_names() else column)
+    return load_suite(column)
 
 
 def ours(family: Family, x: Tensor, y: Tensor, norm: Norm, eps: float, column: str) -> tuple[Tensor, list[str]]:
