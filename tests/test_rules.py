@@ -46,6 +46,11 @@ def test_the_nearest_share_rounded_up_in_the_order_of_the_rows(share: float, row
     assert next(suite(Rule(share=share)).schedule(Scripted({}))).rows == rows
 
 
+@pytest.mark.parametrize(("fewest", "count"), [(0, 3), (2, 3), (4, 4), (10, 10), (50, 10)])
+def test_a_share_of_few_rows_is_no_fewer_than_that(fewest: int, count: int) -> None:
+    assert len(next(suite(Rule(share=0.3, fewest=fewest)).schedule(Scripted({}))).rows) == count
+
+
 @pytest.mark.parametrize(
     ("falls", "attempts"),
     [
@@ -61,10 +66,18 @@ def test_patience(falls: dict[tuple[int, int], int], attempts: int) -> None:
     assert [one.attempt for one in made if one.stage == 1] == list(range(6))
 
 
+@pytest.mark.parametrize(("fell", "stages"), [({}, [0, 2]), ({(0, 1): 1}, [0, 2]), ({(0, 1): 1, (0, 3): 1}, [0, 1, 2])])
+def test_an_attack_that_needs_the_one_before_to_break_something(
+    fell: dict[tuple[int, int], int], stages: list[int]
+) -> None:
+    made = suite(Rule(), Rule(needs=2), Rule()).schedule(Scripted(fell))
+    assert sorted({one.stage for one in made}) == stages
+
+
 def test_a_rule_in_a_file() -> None:
-    table = {**NAMES, "attacks": [{"attack": "pgd", "share": 0.2, "patience": 3}, {"attack": "fgsm"}]}
+    table = {**NAMES, "attacks": [{"attack": "pgd", "share": 0.2, "fewest": 7, "patience": 3}, {"attack": "fgsm"}]}
     read = suite_from(table, "t")
-    assert read.rules == (Rule(share=0.2, patience=3), Rule())
+    assert read.rules == (Rule(share=0.2, fewest=7, patience=3), Rule())
     assert suite_from(read.table(), "again") == read
     assert read.digest() != suite_from({**NAMES, "attacks": [{"attack": "pgd"}, {"attack": "fgsm"}]}, "t").digest()
     assert read.within("l2").rules == read.rules
@@ -78,6 +91,9 @@ def test_a_rule_in_a_file() -> None:
         ("share", True),
         ("share", "half"),
         ("patience", -1),
+        ("fewest", -1),
+        ("fewest", 2.0),
+        ("needs", -1),
         ("patience", 1.5),
         ("patience", True),
     ],

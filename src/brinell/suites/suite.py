@@ -20,7 +20,7 @@ from brinell.errors import BadInput
 from brinell.geometry import NORMS, Norm
 from brinell.queries import Attack, Cost
 
-RULED = ("norms", "share", "patience")
+RULED = ("norms", "share", "fewest", "patience", "needs")
 """Keys of an attack's table that are not the attack's but its rule's."""
 DEFAULT = "apgd"
 
@@ -46,8 +46,12 @@ class Rule:
     """The norms that it is meant for."""
     share: float = 1.0
     """Which share of the rows that stand each attempt gets, the nearest to an error first (rounded up)."""
+    fewest: int = 0
+    """Rows that each attempt gets at least, if so many stand."""
     patience: int = 0
     """The attack ends once so many of its attempts in a row have broken nothing; 0: it makes all of its attempts."""
+    needs: int = 0
+    """The attack is left out unless the one before it in the suite broke at least so many rows."""
 
 
 class Field(Protocol):
@@ -174,11 +178,14 @@ class Suite:
         It follows from the record alone, so that a resumed run, and whoever checks a run, finds the same.
         """
         for stage, (attack, rule) in enumerate(self._ruled()):
+            earlier = self.attacks[stage - 1].attempts() if stage else 0
+            if rule.needs > sum(field.fell(stage - 1, one) for one in range(earlier)):
+                continue
             for attempt in range(attack.attempts()):
                 before = range(attempt - rule.patience, attempt)
                 if rule.patience and before.start >= 0 and not any(field.fell(stage, one) for one in before):
                     break
-                yield Assignment(stage, attack, attempt, _nearest(field.standing(stage, attempt), rule.share))
+                yield Assignment(stage, attack, attempt, _nearest(field.standing(stage, attempt), rule))
 
     def table(self) -> dict[str, Any]:
         """The suite as data: what its digest is computed from, and what the manifest keeps."""
@@ -196,19 +203,20 @@ class Suite:
         return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
-def _nearest(standing: Mapping[int, float], share: float) -> list[int]:
+def _nearest(standing: Mapping[int, float], rule: Rule) -> list[int]:
     """A share of the rows, those of least margin, in the order given."""
-    if share >= 1:
+    if rule.share >= 1:
         return list(standing)
-    first = sorted(standing, key=lambda row: (standing[row], row))[: math.ceil(share * len(standing))]
+    count = max(math.ceil(rule.share * len(standing)), rule.fewest)
+    first = sorted(standing, key=lambda row: (standing[row], row))[:count]
     chosen = set(first)
     return [row for row in standing if row in chosen]
 
 
 def _rule_table(rule: Rule) -> dict[str, Any]:
     """What of a rule differs from the rule that holds where nothing is said."""
-    table = {"norms": list(rule.norms), "share": rule.share, "patience": rule.patience}
-    plain = {"norms": list(NORMS), "share": 1.0, "patience": 0}
+    table = {**asdict(rule), "norms": list(rule.norms)}
+    plain = {**asdict(Rule()), "norms": list(NORMS)}
     return {key: value for key, value in table.items() if value != plain[key]}
 
 
@@ -274,10 +282,10 @@ def suite_from(table: dict[str, Any], source: str) -> Suite:
             remedy="Compare it with a file that ships: `brinell suites --show apgd`.",
         )
     rules = tuple(_rule_of(entry, source) for entry in attacks)
-    if "draws" in table and any((rule.share, rule.patience) != (1.0, 0) for rule in rules):
+    if "draws" in table and any(rule != Rule(norms=rule.norms) for rule in rules):
         raise BadInput(
             f"suite {source}",
-            got="share or patience beside [draws]",
+            got="share, fewest, patience or needs beside [draws]",
             expected="every attack on all rows, where none falls",
             remedy="Remove them.",
         )
@@ -292,16 +300,17 @@ def suite_from(table: dict[str, Any], source: str) -> Suite:
 
 
 def _rule_of(entry: dict[str, Any], source: str) -> Rule:
-    share, patience = entry.get("share", 1.0), entry.get("patience", 0)
+    share, counts = entry.get("share", 1.0), {key: entry.get(key, 0) for key in ("fewest", "patience", "needs")}
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
         raise BadInput(
             f"suite {source}, share", got=repr(share), expected="above 0, at most 1", remedy="Change it in the suite."
         )
-    if type(patience) is not int or patience < 0:
-        raise BadInput(
-            f"suite {source}, patience", got=repr(patience), expected="a whole number", remedy="Change it in the suite."
-        )
-    return Rule(_norms_of(entry.get("norms", list(NORMS)), source), float(share), patience)
+    for key, count in counts.items():
+        if type(count) is not int or count < 0:
+            raise BadInput(
+                f"suite {source}, {key}", got=repr(count), expected="a whole number", remedy="Change it in the suite."
+            )
+    return Rule(norms=_norms_of(entry.get("norms", list(NORMS)), source), share=float(share), **counts)
 
 
 def _norms_of(names: object, source: str) -> tuple[Norm, ...]:
