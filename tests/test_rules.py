@@ -12,7 +12,8 @@ from brinell.errors import BadInput
 from brinell.evaluation import evaluate, finish, resume, subject_of
 from brinell.ledger import LEDGER
 from brinell.opening import begin
-from brinell.suites.suite import Rule, Suite, suite_from
+from brinell.suites.rules import Rule
+from brinell.suites.suite import Suite, suite_from
 from brinell.verify import verify_files
 from small_runs import THREAT, abandon, fates
 

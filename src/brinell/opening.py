@@ -27,7 +27,8 @@ from brinell.manifest import (
     write_manifest,
 )
 from brinell.points import CANDIDATES, CLEAN_LOGITS, ORIGINALS, WITNESSES, PointFile
-from brinell.preflight import Readiness, preflight
+from brinell.preflight import preflight
+from brinell.readiness import Readiness
 from brinell.records import RowRecord
 from brinell.run import Run
 from brinell.spec import written

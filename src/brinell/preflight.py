@@ -6,7 +6,6 @@ Costs a few passes on at most 64 rows. Each check is one function; a check that 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -17,46 +16,22 @@ from brinell.losses import CROSS_ENTROPY
 from brinell.models.outputs import check_scores, unwrapped
 from brinell.models.torch_model import TorchModel
 from brinell.random import Noise, stream_key
+from brinell.readiness import Readiness
 from brinell.rows import Rows
 from brinell.shapes import Inputs, Labels, Logits, PerRow
+from brinell.steadiness import check_batch_independence, check_repeatable, check_shared_draws
 from brinell.threat import Threat
 
 SAMPLE = 64
 """Rows on which a model is tried."""
-ALONE = 4
-"""Rows that are also scored one by one."""
-NOISY = 1e-4
-"""Relative difference of logits between two passes (float32) above which it is noted."""
-RANDOM = 1e-2
-"""Relative difference of logits between two passes above which the model is randomised, whatever it decides."""
 WEAK_SIGNAL = 0.3
 """Cosine between two halves of an attack's draws below which their mean gradient is mostly noise."""
-TWIN_PASSES = 16
-TOGETHER = 0.1
-"""Correlation between the same inputs in one pass above which rows are taken to share draws."""
 NORMALISATION = (torch.nn.modules.batchnorm._NormBase,)
 """Modules whose train mode makes a row depend on its batch."""
 PULL_IN = 1e-6
 """How far inside the box gradients are taken where its faces mask them, as a fraction of the box's width."""
 BATCH_SIZES = (64, 128, 256, 512)
 TRIAL_SECONDS = 1.5
-
-
-@dataclass(eq=False)
-class Readiness:
-    """What preflight found out about a model on some rows."""
-
-    classes: int = 0
-    pull_in: float = 0.0
-    """How far inside the box gradients must be taken, in input units; 0 where its faces do not mask them."""
-    batch_size: int = 0
-    shared_draws: bool = False
-    """Whether a randomised model draws once for a whole pass, so that the rows of a batch share their luck."""
-    forwards: int = 0
-    """Passes made by the checks."""
-    backwards: int = 0
-    notes: list[str] = field(default_factory=list)
-    """What was adapted or is worth knowing, a sentence each."""
 
 
 def preflight(
@@ -211,87 +186,6 @@ def check_labels(rows: Rows, ready: Readiness) -> None:
         ready.notes.append(f"the model has {ready.classes} outputs, the labels of these rows go from 0 to {used - 1}")
 
 
-def check_repeatable(model: TorchModel, x: Inputs, threat: Threat, draws: Draws | None, ready: Readiness) -> float:
-    """Refuse a model whose decisions differ between passes on the same batch, unless it is taken for randomised.
-
-    So is one whose logits differ by more than rounding can explain: its decisions may differ where nobody has looked.
-    Asked are the clean inputs and as many points of their balls; the largest relative difference is returned.
-    """
-    buffers = [buffer.detach().clone() for buffer in model.module.buffers()]
-    rows = torch.arange(len(x), device=x.device)
-    noise = Noise.of(seed=0, stream=stream_key("preflight: repeatable"), attempt=0, rows=rows)
-    differs, change = 0, 0.0
-    for points in (x, threat.around(x).random_start(noise)):
-        try:
-            first, *others = (model.scores(points) for _ in range(3))
-        except Exception:
-            if points is x:
-                raise
-            break  # a model need not take points that are made up here; if it does not, the attacks will say so
-        ready.forwards += 3 * len(x)
-        for again in others:
-            differs = max(differs, int((again.argmax(1) != first.argmax(1)).sum()))
-            change = max(change, _relative_change(again, first))
-    if draws is not None:
-        if change == 0:
-            ready.notes.append(
-                "the model gave the same logits three times: if it is deterministic, a suite for deterministic models says "
-                "more for fewer passes"
-            )
-    elif differs or change > RANDOM:
-        found = f"other decisions on {differs} of {len(x)} rows" if differs else f"logits that differ by {change:.0%}"
-        raise BadInput(
-            "model",
-            got=f"{found} when the same rows are asked again",
-            expected="a deterministic model",
-            remedy="If it is randomised, choose a suite that measures how often it is right: --suite autoattack-rand. "
-            "Else switch its randomness off.",
-        )
-    elif change > NOISY:
-        ready.notes.append(
-            f"logits of the same batch differ by up to {change:.1e} between two passes; decisions do not"
-        )
-    if any(not torch.equal(a, b) for a, b in zip(buffers, model.module.buffers(), strict=True)):
-        ready.notes.append("the model changes its own buffers when it is evaluated; they are restored at the end")
-    return change
-
-
-def check_shared_draws(model: TorchModel, x: Inputs, ready: Readiness) -> None:
-    """Note a model that draws, in whole or in part, once for a whole pass.
-
-    The same inputs twice in one batch then move together from pass to pass: their logits' deviations from the mean over
-    ``TWIN_PASSES`` passes correlate, whose standard error is about ``1 / sqrt(rows (TWIN_PASSES - 1))``.
-    """
-    passes = torch.stack([model.scores(torch.cat([x, x])) for _ in range(TWIN_PASSES)])
-    ready.forwards += 2 * len(x) * TWIN_PASSES
-    moved = (passes - passes.mean(dim=0)).nan_to_num(0.0)
-    one, other = moved[:, : len(x)].flatten(), moved[:, len(x) :].flatten()
-    together = float(torch.nn.functional.cosine_similarity(one, other, dim=0))
-    if together > TOGETHER:
-        ready.shared_draws = True
-        ready.notes.append(
-            f"the model draws for a whole pass at once (the same inputs twice in a batch move together: {together:.2f}): to "
-            "keep the rows' draws apart, each is scored in passes of its own"
-        )
-
-
-def check_batch_independence(model: TorchModel, x: Inputs, logits: Logits, ready: Readiness) -> None:
-    """Refuse a model whose decision on a row depends on the other rows of the batch; note logits that do."""
-    alone = torch.cat([model.scores(x[i : i + 1]) for i in range(min(ALONE, len(x)))])
-    flipped = model.scores(x.flip(0)).flip(0)
-    ready.forwards += len(alone) + len(x)
-    differs = int((flipped.argmax(1) != logits.argmax(1)).sum()) + int(
-        (alone.argmax(1) != logits[: len(alone)].argmax(1)).sum()
-    )
-    if differs and max(_relative_change(flipped, logits), _relative_change(alone, logits[: len(alone)])) > NOISY:
-        raise BadInput(
-            "model",
-            got=f"other decisions on {differs} rows when they are scored alone or in another order",
-            expected="a decision that depends on the row alone",
-            remedy="Look for statistics over the batch: normalisation in train mode, adaptation at test time.",
-        )
-
-
 def check_gradients(model: TorchModel, x: Inputs, y: Labels, ready: Readiness) -> None:
     """Refuse a model without gradients; note rows whose gradient is zero or not finite."""
     logits, _, grad = model.gradient(x, _climb(y))
@@ -361,11 +255,6 @@ def check_faces(model: TorchModel, x: Inputs, y: Labels, threat: Threat, ready: 
 def _weights(logits: Logits) -> torch.Tensor:
     """Unequal weights, so that no gradient cancels by symmetry."""
     return torch.arange(1, logits.shape[1] + 1, device=logits.device, dtype=logits.dtype)
-
-
-def _relative_change(a: Logits, b: Logits) -> float:
-    change = (a - b).norm(dim=1) / b.norm(dim=1).clamp_min(1e-12)
-    return float(change.nan_to_num(0.0).max())
 
 
 def _fastest_batch_size(model: TorchModel, x: Inputs, y: Labels, rows: int, ready: Readiness) -> int:

@@ -1,5 +1,6 @@
 """The result for a terminal."""
 
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -10,6 +11,14 @@ from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
 from brinell.metrics import Figures, StageFigures
 from brinell.result import Reading
+
+RULE: dict[str, Callable[[Any], str]] = {
+    "share": lambda share: f"nearest {share:.0%}",
+    "fewest": lambda rows: f"at least {rows} rows",
+    "patience": lambda attempts: f"until {attempts} attempts break nothing",
+    "needs": lambda rows: f"if the one before broke {rows}",
+}
+"""How a suite's rules are said, by their keys."""
 
 
 def print_text(reading: Reading, console: Console) -> None:
@@ -109,12 +118,14 @@ def _randomised(figures: RandomisedFigures) -> Table:
 
 
 def settings_line(settings: dict[str, Any]) -> str:
-    """An attack's settings but for its name and loss: ``100 steps, 9 targets``."""
-    plain = {key: value for key, value in settings.items() if key not in ("attack", "loss")}
+    """An attack's settings but for its name and loss, and its rule: ``100 steps, 9 targets; nearest 20 %``."""
+    plain = {key: value for key, value in settings.items() if key not in ("attack", "loss", *RULE)}
+    rule = [RULE[key](settings[key]) for key in RULE if key in settings]
     if "loss" in settings and not str(settings["loss"]).startswith("targeted"):
         plain.pop("targets", None)  # regarded by targeted losses alone
     words = [f"{value} {key.replace('_', ' ')}" for key, value in plain.items()]
-    return ", ".join(word.removesuffix("s") if word.startswith("1 ") else word for word in words)
+    said = ", ".join(word.removesuffix("s") if word.startswith("1 ") else word for word in words)
+    return "; ".join([said, ", ".join(rule)] if rule else [said])
 
 
 def stage_columns(reading: Reading) -> tuple[str, ...]:

@@ -8,20 +8,19 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from brinell.attacks.catalogue import ATTACKS, attack_from, settings, title
 from brinell.draws import Draws, draws_of
 from brinell.errors import BadInput
 from brinell.geometry import NORMS, Norm
 from brinell.queries import Attack, Cost
+from brinell.suites.rules import RULED, Field, Rule, nearest, rule_of, rule_table
 
-RULED = ("norms", "share", "fewest", "patience", "needs")
-"""Keys of an attack's table that are not the attack's but its rule's."""
 DEFAULT = "apgd"
 
 
@@ -36,34 +35,6 @@ class Assignment:
     """Which attempt of the attack, from 0."""
     rows: Sequence[int]
     """Indices in the data set."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Where, on which rows and how long an attack is run."""
-
-    norms: tuple[Norm, ...] = NORMS
-    """The norms that it is meant for."""
-    share: float = 1.0
-    """Which share of the rows that stand each attempt gets, the nearest to an error first (rounded up)."""
-    fewest: int = 0
-    """Rows that each attempt gets at least, if so many stand."""
-    patience: int = 0
-    """The attack ends once so many of its attempts in a row have broken nothing; 0: it makes all of its attempts."""
-    needs: int = 0
-    """The attack is left out unless the one before it in the suite broke at least so many rows."""
-
-
-class Field(Protocol):
-    """What a suite's rules look at: how the rows stood when an attempt began, and what an earlier one brought."""
-
-    def standing(self, stage: int, attempt: int) -> Mapping[int, float]:
-        """The rows that stood when that attempt began, each with the least margin that it had met, in order."""
-        ...
-
-    def fell(self, stage: int, attempt: int) -> int:
-        """How many rows that attempt broke."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -185,7 +156,7 @@ class Suite:
                 before = range(attempt - rule.patience, attempt)
                 if rule.patience and before.start >= 0 and not any(field.fell(stage, one) for one in before):
                     break
-                yield Assignment(stage, attack, attempt, _nearest(field.standing(stage, attempt), rule))
+                yield Assignment(stage, attack, attempt, nearest(field.standing(stage, attempt), rule))
 
     def table(self) -> dict[str, Any]:
         """The suite as data: what its digest is computed from, and what the manifest keeps."""
@@ -194,30 +165,13 @@ class Suite:
             "version": self.version,
             "summary": self.summary,
             **({"draws": asdict(self.draws)} if self.draws else {}),
-            "attacks": [{**settings(attack), **_rule_table(rule)} for attack, rule in self._ruled()],
+            "attacks": [{**settings(attack), **rule_table(rule)} for attack, rule in self._ruled()],
         }
 
     def digest(self) -> str:
         """SHA-256 of the suite's name, version and attacks with all their settings."""
         named = {key: value for key, value in self.table().items() if key != "summary"}
         return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
-
-
-def _nearest(standing: Mapping[int, float], rule: Rule) -> list[int]:
-    """A share of the rows, those of least margin, in the order given."""
-    if rule.share >= 1:
-        return list(standing)
-    count = max(math.ceil(rule.share * len(standing)), rule.fewest)
-    first = sorted(standing, key=lambda row: (standing[row], row))[:count]
-    chosen = set(first)
-    return [row for row in standing if row in chosen]
-
-
-def _rule_table(rule: Rule) -> dict[str, Any]:
-    """What of a rule differs from the rule that holds where nothing is said."""
-    table = {**asdict(rule), "norms": list(rule.norms)}
-    plain = {**asdict(Rule()), "norms": list(NORMS)}
-    return {key: value for key, value in table.items() if value != plain[key]}
 
 
 def suite_names() -> list[str]:
@@ -281,7 +235,7 @@ def suite_from(table: dict[str, Any], source: str) -> Suite:
             expected="name, version (texts) and at least one [[attacks]] table; summary and [draws] if you like",
             remedy="Compare it with a file that ships: `brinell suites --show apgd`.",
         )
-    rules = tuple(_rule_of(entry, source) for entry in attacks)
+    rules = tuple(rule_of(entry, source) for entry in attacks)
     if "draws" in table and any(rule != Rule(norms=rule.norms) for rule in rules):
         raise BadInput(
             f"suite {source}",
@@ -297,25 +251,3 @@ def suite_from(table: dict[str, Any], source: str) -> Suite:
         draws=draws_of(table["draws"], source) if "draws" in table else None,
         rules=() if all(rule == Rule() for rule in rules) else rules,
     )
-
-
-def _rule_of(entry: dict[str, Any], source: str) -> Rule:
-    share, counts = entry.get("share", 1.0), {key: entry.get(key, 0) for key in ("fewest", "patience", "needs")}
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-        raise BadInput(
-            f"suite {source}, share", got=repr(share), expected="above 0, at most 1", remedy="Change it in the suite."
-        )
-    for key, count in counts.items():
-        if type(count) is not int or count < 0:
-            raise BadInput(
-                f"suite {source}, {key}", got=repr(count), expected="a whole number", remedy="Change it in the suite."
-            )
-    return Rule(norms=_norms_of(entry.get("norms", list(NORMS)), source), share=float(share), **counts)
-
-
-def _norms_of(names: object, source: str) -> tuple[Norm, ...]:
-    if not isinstance(names, list) or not names or not all(name in NORMS for name in names):
-        raise BadInput(
-            f"suite {source}, norms", got=repr(names), expected=f"some of {', '.join(NORMS)}", remedy="List them."
-        )
-    return tuple(norm for norm in NORMS if norm in names)

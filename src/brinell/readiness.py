@@ -1,0 +1,20 @@
+"""What the checks before an attack found out."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(eq=False)
+class Readiness:
+    """What preflight found out about a model on some rows."""
+
+    classes: int = 0
+    pull_in: float = 0.0
+    """How far inside the box gradients must be taken, in input units; 0 where its faces do not mask them."""
+    batch_size: int = 0
+    shared_draws: bool = False
+    """Whether a randomised model draws once for a whole pass, so that the rows of a batch share their luck."""
+    forwards: int = 0
+    """Passes made by the checks."""
+    backwards: int = 0
+    notes: list[str] = field(default_factory=list)
+    """What was adapted or is worth knowing, a sentence each."""
