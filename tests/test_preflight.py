@@ -386,7 +386,9 @@ def test_every_suite_runs_whatever_the_number_of_classes(tmp_path: Path, classes
     brief = replace(
         brief,
         attacks=tuple(
-            replace(attack, **{name: few for name, few in (("steps", 4 + n), ("queries", 40)) if hasattr(attack, name)})
+            replace(
+                attack, **{name: few for name, few in (("steps", 4 + n), ("queries", 40 + n)) if hasattr(attack, name)}
+            )
             for n, attack in enumerate(brief.attacks)
         ),
         draws=brief.draws and Draws(attack=2, kept=2, select=20, score=20),
