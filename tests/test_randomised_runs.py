@@ -2,7 +2,6 @@
 
 import hashlib
 import shutil
-import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +18,6 @@ from brinell.engine import Engine, Looks, Purpose
 from brinell.errors import BadInput
 from brinell.evaluation import Result, finish, open_run, resume
 from brinell.geometry import distance
-from brinell.ledger import LEDGER
 from brinell.manifest import file_digests, read_manifest, write_manifest
 from brinell.models.torch_model import TorchModel
 from brinell.opening import begin
@@ -56,6 +54,7 @@ from noisy_models import (
     subject,
     suite,
 )
+from small_runs import edit
 from trials import Counting
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")  # test_randomised runs the same code with them
@@ -541,13 +540,6 @@ def test_honest_runs_verify_where_rows_share_most_of_their_noise(tmp_path: Path)
 
 
 # --- checked again
-
-
-def edit(folder: Path, statement: str, *values: object) -> None:
-    ledger = sqlite3.connect(folder / LEDGER)
-    with ledger:
-        assert ledger.execute(statement, values).rowcount > 0
-    ledger.close()
 
 
 def reseal(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Rules of a suite: which share of the rows an attempt gets, and when an attack has had enough; found again from the record."""
 
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,12 +9,11 @@ import small_net
 from brinell.attacks.pgd import PGD
 from brinell.errors import BadInput
 from brinell.evaluation import evaluate, finish, resume, subject_of
-from brinell.ledger import LEDGER
 from brinell.opening import begin
 from brinell.suites.rules import Rule
 from brinell.suites.suite import Suite, suite_from
 from brinell.verify import verify_files
-from small_runs import THREAT, abandon, fates
+from small_runs import THREAT, abandon, edit, fates
 
 NAMES = {"name": "t", "version": "1"}
 
@@ -174,11 +172,8 @@ def test_a_run_that_was_killed_too(tmp_path: Path) -> None:
 
 def test_an_attempt_given_to_the_wrong_rows_is_found(tmp_path: Path) -> None:
     x, y = small_net.rows()
-    evaluate(small_net.load(), x, y, threat=THREAT, suite=laddered(), batch_size=16, out=tmp_path / "run")
-    ledger = sqlite3.connect(tmp_path / "run" / LEDGER)
-    with ledger:
-        (row,) = ledger.execute("SELECT row FROM attempts WHERE stage = 1 AND outcome = 'stood'").fetchone()
-        ledger.execute("DELETE FROM attempts WHERE stage = 1 AND row = ?", (row,))
-    ledger.close()
+    result = evaluate(small_net.load(), x, y, threat=THREAT, suite=laddered(), batch_size=16, out=tmp_path / "run")
+    row = next(one.row for one in result.reading.attempts if (one.stage, one.outcome) == (1, "stood"))
+    edit(tmp_path / "run", "DELETE FROM attempts WHERE stage = 1 AND row = ?", row)
     failed = {finding.check for finding in verify_files(tmp_path / "run") if finding.holds is False}
     assert "schedule" in failed

@@ -22,7 +22,7 @@ from brinell.records import RowRecord
 from brinell.result import conclude
 from brinell.rows import row_digest
 from brinell.suites.suite import suite_from
-from small_runs import NET, OTHER_NET, abandon, small_run, small_subject
+from small_runs import NET, OTHER_NET, abandon, edit, small_run, small_subject
 
 FILES = (
     "manifest.json",
@@ -71,13 +71,6 @@ Verify = Callable[..., tuple[int, dict[str, Any]]]
 
 def failed(findings: dict[str, Any]) -> set[str]:
     return {check for check, finding in findings.items() if check != "message" and finding["holds"] is False}
-
-
-def edit(folder: Path, statement: str, *values: object) -> None:
-    ledger = sqlite3.connect(folder / LEDGER)
-    with ledger:
-        assert ledger.execute(statement, values).rowcount > 0
-    ledger.close()
 
 
 def reseal(folder: Path) -> None:

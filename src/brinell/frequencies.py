@@ -162,6 +162,11 @@ def randomised_figures(
     )
 
 
+def right_at_first(counted: FrequencyRecord) -> bool:
+    """Whether the model is right in more than half of the draws of the clean input."""
+    return 2 * counted.clean_correct > counted.clean_draws
+
+
 def status_of(counted: FrequencyRecord) -> str:
     """What becomes of a row by most of its draws: ``misclassified``, ``broken`` or ``standing``.
 
@@ -169,7 +174,7 @@ def status_of(counted: FrequencyRecord) -> str:
     """
     assert counted.correct is not None
     assert counted.draws is not None
-    if 2 * counted.clean_correct <= counted.clean_draws:
+    if not right_at_first(counted):
         return "misclassified"
     return "broken" if 2 * counted.correct <= counted.draws and counted.candidate != CLEAN else "standing"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from brinell.claim import Claim, claim_of, threat_of
 from brinell.draws import Draws
-from brinell.frequencies import TRIES, VOTES, Frequency, RandomisedFigures, randomised_figures
+from brinell.frequencies import TRIES, VOTES, Frequency, RandomisedFigures, randomised_figures, right_at_first
 from brinell.ledger import LEDGER, Ledger
 from brinell.manifest import (
     ATTEMPTS_TABLE,
@@ -63,8 +63,8 @@ class Reading:
             eps=self.manifest.threat["eps"],
             stages=len(self.manifest.suite["attacks"]),
             right=None
-            if "draws" not in self.manifest.suite
-            else {record.row for record in self.frequencies if 2 * record.clean_correct > record.clean_draws},
+            if self.randomised is None
+            else {record.row for record in self.frequencies if right_at_first(record)},
         )
 
     @cached_property

@@ -36,19 +36,6 @@ class _SmoothReLU(torch.autograd.Function):
         return grads[0] * torch.sigmoid(SHARPNESS * z)
 
 
-class _SmoothReLUInPlace(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, z: Tensor) -> Tensor:
-        ctx.save_for_backward(z.clone())
-        ctx.mark_dirty(z)
-        return torch.clamp_min_(z, 0)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (z,) = ctx.saved_tensors
-        return grads[0] * torch.sigmoid(SHARPNESS * z)
-
-
 class SmoothReLUs(TorchFunctionMode):
     """Within it, ReLUs have a smooth slope; ``replaced`` counts how many were called."""
 
@@ -66,11 +53,16 @@ class SmoothReLUs(TorchFunctionMode):
         named = dict(kwargs or {})
         if func in _IN_PLACE or (func in _FRESH and _says_in_place(args, named)):
             self.replaced += 1
-            return _SmoothReLUInPlace.apply(_input(args, named))  # type: ignore[no-untyped-call]  # torch's own
+            return _overwritten(_input(args, named))
         if func in _FRESH:
             self.replaced += 1
             return _SmoothReLU.apply(_input(args, named))  # type: ignore[no-untyped-call]  # torch's own
         return func(*args, **named)
+
+
+def _overwritten(z: Tensor) -> Tensor:
+    """The same in place: what calls it may rely on ``z`` itself being changed."""
+    return z.copy_(_SmoothReLU.apply(z.clone()))  # type: ignore[no-untyped-call]  # torch's own
 
 
 def _says_in_place(args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
