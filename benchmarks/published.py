@@ -27,7 +27,7 @@ def trades_mnist(folder: Path) -> tuple[nn.Module, NDArray[np.float32], NDArray[
 
 
 class Graph(nn.Module):
-    """An ONNX graph of the few operations that the published CIFAR-10 nets are made of, on pixels in [0, 1]."""
+    """An ONNX graph of the few operations that the published nets are made of, on pixels in [0, 1]."""
 
     def __init__(self, path: Path, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
         super().__init__()
@@ -44,8 +44,8 @@ class Graph(nn.Module):
             self.register_buffer(self.names[held.name], torch.from_numpy(numpy_helper.to_array(held).copy()))
         self.given = next(put.name for put in graph.input if put.name not in self.names)
         self.result = graph.output[0].name
-        self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1))
-        self.register_buffer("std", torch.tensor(std).view(1, 3, 1, 1))
+        self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1))
+        self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         found = {self.given: (x - self.mean) / self.std}

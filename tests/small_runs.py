@@ -67,6 +67,7 @@ def attempt_record(row: int, outcome: str = "stood", **changes: Any) -> AttemptR
         "row": row,
         "stage": 0,
         "attempt": 0,
+        "turn": 0,
         "outcome": outcome,
         "best_margin": 0.5,
         "forwards": 2,

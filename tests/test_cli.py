@@ -85,7 +85,7 @@ def test_help_of_run_names_every_option(brinell: Call) -> None:
     _, out, _ = brinell("run", "--help")
     for option in (
         *("model", "data", "rows", "norm", "eps", "low", "high", "suite", "outputs", "scale", "layout"),
-        *("seed", "device", "batch-size", "out", "resume", "quiet", "json"),
+        *("seed", "device", "budget", "batch-size", "out", "resume", "quiet", "json"),
     ):
         assert f"--{option}" in out
 
@@ -276,6 +276,9 @@ def test_report_from_the_folder_alone(brinell: Call, run: Path, format: str) -> 
         (["--seed", "-1"], ["seed", "greater than or equal to 0"]),
         (["--seed", "one"], ["one"]),
         (["--batch-size", "0"], ["batch_size", "greater than 0"]),
+        (["--budget", "much"], ["budget", "'much'", "500/row", "30min"]),
+        (["--budget", "0"], ["budget", "'0'"]),
+        (["--budget", "60"], ["budget", "60 passes for 60 rows", "more than the 60 passes on the clean rows"]),
         (["--scale", "0"], ["scale"]),
         (["--outputs", "scores"], ["scores"]),
         (["--outputs", "probabilities"], ["values that are not probabilities"]),

@@ -18,7 +18,7 @@ from brinell.losses import CROSS_ENTROPY, DLR, MARGIN, TARGETED_MARGIN
 from brinell.models.torch_model import TorchModel
 from brinell.queries import Cost, Given, Gradient, Scores, Search
 from brinell.random import Noise
-from brinell.suites.suite import Assignment
+from brinell.suites.programme import Assignment
 from brinell.threat import Ball, Threat
 from trials import Counting, Trial, on, trial
 
@@ -315,7 +315,7 @@ def test_rows_are_fetched_as_they_are_let_in():
         return Clean(clean.x[index], clean.y[index], clean.logits[index])
 
     engine = Engine(model, LINF, 2, 0, 4)
-    steps = engine.run(Assignment(0, only(lambda x: x, lambda x: x), 0, list(range(40))), fetch)
+    steps = engine.run(Assignment(0, 0, only(lambda x: x, lambda x: x), 0, list(range(40))), fetch)
     next(steps)
     assert len(fetched) <= 12
     for _ in steps:
@@ -888,7 +888,7 @@ def test_the_run_stops_where_its_consumer_does():
     clean = Clean(x, y, model.scores(x))
     engine = Engine(model, LINF, 2, 0, 4)
     steps: Iterator[object] = engine.run(
-        Assignment(0, only(lambda x: moved(x, 0.08)), 0, list(range(12))),
+        Assignment(0, 0, only(lambda x: moved(x, 0.08)), 0, list(range(12))),
         lambda rows: Clean(clean.x[list(rows)], clean.y[list(rows)], clean.logits[list(rows)]),
     )
     assert counting.batches == [12]

@@ -12,7 +12,7 @@ import pytest
 from brinell.errors import BadInput
 from brinell.ledger import LEDGER, Ledger
 from brinell.points import PointFile
-from brinell.records import RowRecord
+from brinell.records import FrequencyRecord, RowRecord, columns
 from small_runs import attempt_record, row_record
 
 
@@ -91,11 +91,59 @@ def test_attempts_passes_go_to_the_rows_account(ledger: Ledger) -> None:
     with ledger.transaction():
         ledger.add([pending(0), pending(1)])
         ledger.add_attempt(attempt_record(0, forwards=11, backwards=10))
-        ledger.add_attempt(attempt_record(0, attempt=1, forwards=4, backwards=4))
+        ledger.add_attempt(attempt_record(0, attempt=1, turn=1, forwards=4, backwards=4))
     assert (row_of(ledger, 0).forwards, row_of(ledger, 0).backwards) == (15, 14)
     assert (row_of(ledger, 1).forwards, row_of(ledger, 1).backwards) == (0, 0)
-    assert ledger.attempted(0, 0) == ledger.attempted(0, 1) == {0}
-    assert ledger.attempted(1, 0) == set()
+
+
+def test_a_turns_attempts_are_those_that_have_ended_in_it(ledger: Ledger) -> None:
+    """By row, and none of another turn, though it be of the same attack."""
+    records = [
+        attempt_record(row, attempt=attempt, turn=turn) for row, attempt, turn in ((4, 0, 5), (1, 1, 6), (0, 0, 5))
+    ]
+    with ledger.transaction():
+        ledger.add([pending(row, place=row) for row in (0, 1, 4)])
+        for record in records:
+            ledger.add_attempt(record)
+    assert ledger.of_turn(5) == [records[2], records[0]]
+    assert ledger.of_turn(6) == [records[1]]
+    assert ledger.of_turn(0) == []
+
+
+def test_rows_to_attack_are_those_that_were_right_whatever_has_become_of_them(ledger: Ledger) -> None:
+    """In the order of the selection; a resumed run sees what the first one saw."""
+    records = [
+        row_record(7, "broken", place=0, clean_margin=0.5),
+        row_record(2, "misclassified", place=1),
+        row_record(5, "standing", place=2, clean_margin=2.0),
+        row_record(1, "error", place=3, clean_margin=0.25),
+        pending(3, place=4, clean_margin=4.0),
+        pending(4, place=5, clean_margin=None),  # not scored yet
+    ]
+    ledger.add(records)
+    assert list(ledger.to_attack().items()) == [(7, 0.5), (5, 2.0), (1, 0.25), (3, 4.0)]
+
+
+def frequency(row: int, clean_correct: int) -> FrequencyRecord:
+    unknown = dict.fromkeys(columns(FrequencyRecord))
+    return FrequencyRecord(**{**unknown, "row": row, "clean_draws": 100, "clean_correct": clean_correct})
+
+
+def test_rows_on_which_a_randomised_model_is_never_right_are_not_attacked(ledger: Ledger) -> None:
+    """Its mean margin says nothing of that."""
+    ledger.add([pending(row, clean_margin=0.5 - row) for row in range(3)])
+    ledger.add([frequency(0, 0), frequency(1, 1), frequency(2, 100)])
+    assert list(ledger.to_attack()) == [1, 2]
+
+
+def test_a_randomised_models_rows_to_attack_stay_the_same_when_they_are_scored(ledger: Ledger) -> None:
+    """One that is found wrong in most draws is misclassified, but it was attacked."""
+    ledger.add([pending(0), pending(1)])
+    ledger.add([frequency(0, 60), frequency(1, 40)])
+    before = ledger.to_attack()
+    ledger.update_row(0, status="standing")
+    ledger.update_row(1, status="misclassified")
+    assert ledger.to_attack() == before
 
 
 def claim(ledger: Ledger, row: int) -> None:
@@ -128,7 +176,7 @@ def test_refused_witness_leaves_the_row_standing_and_is_counted(ledger: Ledger) 
     assert [attempt.outcome for attempt in ledger.attempts()] == ["unconfirmed"]
     assert ledger.claimed() == []
     assert ledger.to_attempt() == {0}  # the attacks to come get it again
-    ledger.settle()
+    ledger.settle(cut=False)
     assert row_of(ledger, 0).status == "standing"
 
 
@@ -140,13 +188,23 @@ def test_settling_names_what_could_not_be_judged(ledger: Ledger) -> None:
         ledger.add_attempt(attempt_record(1, "error", reason="first"))
         ledger.add_attempt(attempt_record(1, "error", attempt=1, reason="second"))
         ledger.add_attempt(attempt_record(3, "error", attempt=1, reason="first"))
-        ledger.settle()
+        ledger.settle(cut=False)
     assert [(r.status, r.reason) for r in ledger.rows()] == [
         ("standing", None),
         ("error", "first"),
         ("misclassified", None),
         ("broken", None),
     ]
+
+
+def test_settling_a_run_that_a_budget_cut_leaves_rows_without_attempt_pending(ledger: Ledger) -> None:
+    """Nothing was measured of them; the others are judged as ever."""
+    with ledger.transaction():
+        ledger.add([pending(0), pending(1), pending(2), row_record(3, "misclassified"), row_record(4, "broken")])
+        ledger.add_attempt(attempt_record(0))
+        ledger.add_attempt(attempt_record(1, "error", reason="first"))
+        ledger.settle(cut=True)
+    assert [row.status for row in ledger.rows()] == ["standing", "error", "pending", "misclassified", "broken"]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a database, but long enough to be taken for one" * 100])

@@ -184,7 +184,8 @@ def test_what_replaces_a_loss_where_classes_are_few(loss, few, many, instead):
 
 
 def test_every_loss_is_found_by_its_name():
-    assert set(LOSSES) == {"ce", "margin", "dlr", "targeted-ce", "targeted-margin", "targeted-dlr"}
+    untargeted = {"ce", "margin", "probability-margin", "dlr"}
+    assert set(LOSSES) == {*untargeted, "targeted-ce", "targeted-margin", "targeted-dlr"}
     for name, loss in LOSSES.items():
         assert loss_named(name) is loss
         assert isinstance(loss, TargetedLoss if name.startswith("targeted") else Loss)

@@ -472,8 +472,8 @@ class Held(nn.Module):
         self.calls = 0
 
     def forward(self, x):
-        self.calls += 1
-        if self.calls == 26:  # in the middle of the first attempt
+        self.calls += any(Path(__file__).parent.glob("*/manifest.json"))  # once the checks are over
+        if self.calls == 14:  # in the middle of the first attempt: after four batches of clean rows
             Path(__file__).with_name("held").touch()
             while not Path(__file__).with_name("go").exists():
                 time.sleep(0.002)

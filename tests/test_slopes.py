@@ -10,7 +10,7 @@ from brinell.losses import MARGIN, margin_of
 from brinell.models.torch_model import TorchModel
 from brinell.queries import Answer, Cost, Gradient, Search
 from brinell.slopes import SHARPNESS, SmoothReLUs
-from brinell.suites.suite import Assignment
+from brinell.suites.programme import Assignment
 from brinell.threat import Threat
 
 Z = torch.tensor([[-2.0, -0.1, 0.0, 0.3, 4.0]], dtype=torch.float64)
@@ -116,7 +116,7 @@ def test_a_plateau_is_left_by_the_smooth_slope_alone(slopes: list[str], falls: b
     engine = Engine(model, Threat("linf", 0.5), classes=2, seed=0, batch_size=3)
     clean = Clean(x, y, model.scores(x))
     steps = list(
-        engine.run(Assignment(0, Climb(slopes), 0, range(5)), lambda rows: Clean(*(t[list(rows)] for t in clean)))
+        engine.run(Assignment(0, 0, Climb(slopes), 0, range(5)), lambda rows: Clean(*(t[list(rows)] for t in clean)))
     )  # type: ignore[arg-type]
     claims = [claim for step in steps for claim in step.claims]
     assert len(claims) == (5 if falls else 0)

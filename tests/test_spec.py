@@ -19,6 +19,7 @@ FULL: dict[str, Any] = {
     "threat": {"norm": "l2", "eps": "8/255", "low": -1.0, "high": 1.0},
     "suite": "pgd",
     "seed": 7,
+    "budget": "500/row",
     "batch_size": 64,
 }
 SHORT: dict[str, Any] = {"model": "net.py:load", "data": "rows.npz", "threat": {"norm": "linf", "eps": 0.25}}
@@ -72,13 +73,14 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         "threat": {"eps": "0.5"},
         "suite": "apgd",
         "seed": 0,
+        "budget": "30min",
         "batch_size": None,
     }
     spec = read_spec(path, overrides)
     assert (spec.model.source, spec.model.outputs) == ("net.py:load", "logits")
     assert spec.data.model_dump() == FULL["data"]
     assert (spec.threat.norm, spec.threat.eps) == ("l2", "0.5")
-    assert (spec.suite, spec.seed, spec.batch_size) == ("apgd", 0, 64)
+    assert (spec.suite, spec.seed, spec.budget, spec.batch_size) == ("apgd", 0, "30min", 64)
 
 
 def test_options_go_beside_a_short_form(tmp_path: Path) -> None:
@@ -88,9 +90,9 @@ def test_options_go_beside_a_short_form(tmp_path: Path) -> None:
 
 def test_nothing_said_is_the_builtin_robust_model() -> None:
     spec = read_spec(None, {})
-    assert (spec.model.source, spec.data.source, spec.suite) == ("builtin:fmnist-at", "builtin:fmnist", "apgd")
+    assert (spec.model.source, spec.data.source, spec.suite) == ("builtin:fmnist-at", "builtin:fmnist", "brinell")
     assert (spec.threat.norm, spec.threat.eps) == ("linf", "0.1")
-    assert (spec.data.rows, spec.seed) == ("all", 0)
+    assert (spec.data.rows, spec.seed, spec.budget) == ("all", 0, None)
 
 
 def test_builtin_model_brings_its_rows_and_its_threat() -> None:
@@ -120,6 +122,7 @@ def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
         "data": {"source": "rows.npz", "scale": 0},
         "threat": {"norm": "linf", "eps": "0.1", "low": "dark"},
         "seed": -1,
+        "budget": "much",
         "batch_size": 0,
         "attack": "pgd",
     }
@@ -131,6 +134,7 @@ def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
         "data.scale",
         "threat.low",
         "seed",
+        "budget",
         "batch_size",
         "attack",
     ):

@@ -326,7 +326,7 @@ def copy_attempts(run: Path, row: RowRecord) -> None:
     model = next(other for other in rows_by_status(run, "standing") if other.row != row.row)
     edit(
         run,
-        "INSERT INTO attempts SELECT ?, stage, attempt, outcome, best_margin, forwards, backwards, reason "
+        "INSERT INTO attempts SELECT ?, stage, attempt, turn, outcome, best_margin, forwards, backwards, reason "
         "FROM attempts WHERE row = ?",
         row.row,
         model.row,

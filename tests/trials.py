@@ -11,7 +11,7 @@ from brinell.losses import TargetedLoss
 from brinell.models.torch_model import TorchModel
 from brinell.queries import Answer, Attack, Given, Gradient, Gradients, Query
 from brinell.random import Noise, stream_key
-from brinell.suites.suite import Assignment
+from brinell.suites.programme import Assignment
 from brinell.threat import Threat
 
 
@@ -67,7 +67,7 @@ def on(engine: Engine, attack: Attack, clean: Clean, *, rows: Sequence[int] | No
     standing = list(range(len(clean.x))) if rows is None else list(rows)
     out = Trial({}, [], [])
     for attempt in range(attack.attempts()):
-        for step in engine.run(Assignment(0, attack, attempt, standing), fetch):
+        for step in engine.run(Assignment(0, 0, attack, attempt, standing), fetch):
             out.steps.append(step)
             out.claims.update({claim.row: claim for claim in step.claims})
             out.attempted.extend(step.attempted)

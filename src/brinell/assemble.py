@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from brinell import zoo
+from brinell.budget import Budget
 from brinell.errors import BadInput
 from brinell.evaluation import in_precision
 from brinell.locate import called, located
@@ -45,6 +46,7 @@ def subject_from(spec: Spec) -> Subject:
         suite=suite,
         seed=spec.seed,
         batch_size=spec.batch_size,
+        budget=None if spec.budget is None else Budget(spec.budget),
         spec=spec,
     )
 

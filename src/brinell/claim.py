@@ -46,11 +46,14 @@ def claim_of(manifest: Manifest, figures: Figures, randomised: RandomisedFigures
         rows=f"{data['source']} rows {data['selection']} ({data['digest'][:12]})",
         threat=threat_of(manifest).describe(),
         suite=f"{suite['name']} v{suite['version']}"
+        + (f" cut at its budget of {manifest.budget}" if manifest.cut else "")
         + (f" with {randomised.draws.attack} draws a query" if randomised is not None else ""),
         model=f"{model['source']} ({model['fingerprint'][:12]})",
         cost=f"{passes.forwards:,} forward and {passes.backwards:,} backward passes",
         errors=figures.status["error"] if randomised is None else randomised.failed,
-        state="" if figures.complete else f"run incomplete, {figures.status['pending']} rows pending",
+        state=""
+        if figures.complete
+        else f"run {'out of budget' if manifest.cut else 'incomplete'}, {figures.status['pending']} rows pending",
     )
 
 

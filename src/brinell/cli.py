@@ -66,7 +66,7 @@ class Options:
     high: Annotated[float | None, Parameter(group=_what)] = None
     """Upper bound of every input value. [default: 1]"""
     suite: Annotated[str | None, Parameter(group=_what)] = None
-    """A suite, an attack, or a suite file; see `brinell suites`. [default: apgd]"""
+    """A suite, an attack, or a suite file; see `brinell suites`. [default: brinell]"""
     outputs: Annotated[Literal["logits", "probabilities", "binary-logit"] | None, Parameter(group=_what)] = None
     """What the model returns. [default: logits]"""
     scale: Annotated[float | None, Parameter(group=_what)] = None
@@ -77,6 +77,8 @@ class Options:
     """Of all random numbers in the attacks. [default: 0]"""
     device: Annotated[str | None, Parameter(group=_how)] = None
     """cpu, cuda, cuda:1. [default: cpu]"""
+    budget: Annotated[str | None, Parameter(group=_how)] = None
+    """What may be spent: 500/row, 2M passes in all, 30min. [default: what the suite asks for]"""
     batch_size: Annotated[int | None, Parameter(group=_how)] = None
     """Rows in a batch; measured where it is not given."""
 
@@ -88,6 +90,7 @@ class Options:
             "threat": _said(norm=self.norm, eps=self.eps, low=self.low, high=self.high),
             "suite": self.suite,
             "seed": self.seed,
+            "budget": self.budget,
             "batch_size": self.batch_size,
         }
 
@@ -139,6 +142,9 @@ def run(
         subject, folder = _subject(asked), out or _free_folder(asked)
         reading = _carried_out(_begun(subject, folder), errors, quiet=quiet or json)
     (as_json if json else as_text)(reading)
+    if reading.manifest.cut and not reading.figures.complete:
+        errors.print(f"The budget was spent before every row was attacked. The record is in {folder}.", soft_wrap=True)
+        return EXIT_INCOMPLETE
     if not reading.figures.complete:
         errors.print(
             f"The run is incomplete. Go on with: brinell run --resume {shlex.quote(str(folder))}", soft_wrap=True

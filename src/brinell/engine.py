@@ -37,7 +37,7 @@ from brinell.models.protocol import Climbed, Model
 from brinell.queries import Answer, Given, Gradient, Gradients, Scores
 from brinell.random import Noise, stream_key
 from brinell.shapes import Indices, Inputs, Labels, Logits, Losses, Mask, PerRow
-from brinell.suites.suite import Assignment
+from brinell.suites.programme import Assignment
 from brinell.threat import Threat
 
 KNOWN = 8

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from brinell.budget import Budget
 from brinell.claim import threat_of
 from brinell.engine import is_out_of_memory
 from brinell.errors import BadInput, ModelFailed
@@ -139,6 +140,7 @@ def evaluate(
     rows: str = "all",
     layout: Layout = "as-is",
     batch_size: int | None = None,
+    budget: str | None = None,
     out: str | Path | None = None,
     observer: Observer = ignore,
 ) -> Result:
@@ -164,6 +166,9 @@ def evaluate(
         ``channels-last`` turns inputs (row, height, width, channel) before the model sees them.
     batch_size
         Rows in a batch; measured where it is not given.
+    budget
+        What may be spent: passes for each row (``500/row``), passes in all (``2M``), or time (``30min``). Where it runs
+        out the figure is that of the rows as they stand then; rows that no attack has got to are pending.
     out
         Folder of the run, new or empty; temporary where it is not given. A folder that holds a run that was cut
         off is gone on with by ``resume``.
@@ -178,8 +183,9 @@ def evaluate(
         If the model raises on every row of a batch.
     """
     subject = subject_of(
-        model, x, y, threat=threat, suite=suite, seed=seed, outputs=outputs, rows=rows, layout=layout, size=batch_size
-    )
+        model, x, y, threat=threat, suite=suite, seed=seed, outputs=outputs, rows=rows, layout=layout, size=batch_size,
+        budget=budget,
+    )  # fmt: skip
     if out is not None:
         return Result(finish(begin(subject, Path(out)), observer))
     folder = Path(tempfile.mkdtemp(prefix="brinell-"))
@@ -217,6 +223,7 @@ def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observ
         rows=manifest.data["selection"],
         layout=manifest.data["layout"],
         size=manifest.batch_size,
+        budget=manifest.budget,
     )
     return Result(finish(resumed(subject, Path(folder)), observer))
 
@@ -273,6 +280,7 @@ def subject_of(
     rows: str,
     layout: Layout,
     size: int | None,
+    budget: str | None = None,
 ) -> Subject:
     """What is to be evaluated, from objects at hand."""
     if not isinstance(model, nn.Module):
@@ -295,6 +303,7 @@ def subject_of(
         suite=load_suite(suite) if isinstance(suite, str) else suite,
         seed=seed,
         batch_size=size,
+        budget=None if budget is None else Budget(budget),
     )
 
 

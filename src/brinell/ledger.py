@@ -41,6 +41,7 @@ class Ledger:
                 f"{name} {_SQL[t]}{'' if optional else ' NOT NULL'}" for name, (t, optional) in columns(kind).items()
             ]
             ledger._db.execute(f"CREATE TABLE {table} ({', '.join(parts)}, PRIMARY KEY ({key})) WITHOUT ROWID")
+        ledger._db.execute("CREATE INDEX turns ON attempts (turn)")
         return ledger
 
     @classmethod
@@ -180,30 +181,33 @@ class Ledger:
         query = "SELECT row FROM rows WHERE status = 'pending' AND stage IS NULL"
         return {record["row"] for record in self._db.execute(query)}
 
-    def standing(self, stage: int, attempt: int) -> dict[int, float]:
-        """The rows that stood when that attempt began, in the order of the selection, with the least margin met till then.
+    def to_attack(self) -> dict[int, float]:
+        """The rows that attacks are run on, with their margin before any attack, in the order of the selection.
 
-        Rows on which a randomised model is never right are not among them.
-        Rows that have fallen in it or since are among them, so that a resumed run sees what the first one saw.
+        Rows on which a randomised model is never right are not among them. Rows that have fallen are, so that a resumed run
+        sees what the first one saw.
         """
-        query = (
-            "SELECT rows.row, ifnull(min(a.best_margin), rows.clean_margin) AS margin FROM rows LEFT JOIN attempts AS a "
-            "ON a.row = rows.row AND (a.stage, a.attempt) < (:stage, :attempt) WHERE rows.status IN ('pending', 'broken') "
-            "AND (rows.stage IS NULL OR (rows.stage, rows.attempt) >= (:stage, :attempt)) AND rows.row NOT IN "
-            "(SELECT row FROM frequencies WHERE clean_correct = 0) GROUP BY rows.row ORDER BY place"
+        found = self._db.execute(
+            "SELECT rows.row, clean_margin FROM rows LEFT JOIN frequencies USING (row) WHERE clean_margin IS NOT NULL AND "
+            "CASE WHEN clean_correct IS NULL THEN status NOT IN ('misclassified', 'certified') ELSE clean_correct > 0 END "
+            "ORDER BY place"
         )
-        found = self._db.execute(query, {"stage": stage, "attempt": attempt})
-        return {record["row"]: record["margin"] for record in found}
+        return {record["row"]: record["clean_margin"] for record in found}
 
-    def fell(self, stage: int, attempt: int) -> int:
-        """How many rows have a witness from that attempt."""
-        query = "SELECT count(*) AS fallen FROM rows WHERE stage = ? AND attempt = ?"
-        return int(self._db.execute(query, (stage, attempt)).fetchone()["fallen"])
+    def of_turn(self, turn: int) -> list[AttemptRecord]:
+        """The attempts of one turn that have ended, by row."""
+        found = self._db.execute("SELECT * FROM attempts WHERE turn = ? ORDER BY row", (turn,))
+        return [AttemptRecord(**dict(record)) for record in found]
 
-    def attempted(self, stage: int, attempt: int) -> set[int]:
-        """Rows whose attempt of that attack has ended."""
-        query = "SELECT row FROM attempts WHERE stage = ? AND attempt = ?"
-        return {record["row"] for record in self._db.execute(query, (stage, attempt))}
+    def fallen_before(self, turn: int) -> list[tuple[int, int, int, int, int]]:
+        """Row, stage, attempt, true class and prediction of each row that fell in an earlier turn and has its witness."""
+        found = self._db.execute(
+            "SELECT rows.row, rows.stage, rows.attempt, label, prediction FROM rows JOIN attempts AS a ON "
+            "(a.row, a.stage, a.attempt) = (rows.row, rows.stage, rows.attempt) "
+            "WHERE a.turn < ? AND confirmed = 1 ORDER BY place",
+            (turn,),
+        )
+        return [tuple(record) for record in found]
 
     def failed(self) -> set[int]:
         """Rows on which an attempt ended in an error."""
@@ -217,11 +221,15 @@ class Ledger:
             found.setdefault(record["row"], []).append((record["stage"], record["attempt"]))
         return found
 
-    def settle(self) -> None:
-        """The suite is through: rows still pending are standing, or in error where an attempt could not be judged."""
+    def settle(self, *, cut: bool) -> None:
+        """The suite is through: rows still pending are standing, or in error where an attempt could not be judged.
+
+        Where a budget has cut it, rows without any attempt stay pending.
+        """
         self._db.execute(
             "UPDATE rows SET status = 'error', reason = (SELECT reason FROM attempts WHERE attempts.row = rows.row AND "
             "outcome = 'error' ORDER BY stage, attempt LIMIT 1) WHERE status = 'pending' AND EXISTS "
             "(SELECT 1 FROM attempts WHERE attempts.row = rows.row AND outcome = 'error')"
         )
-        self._db.execute("UPDATE rows SET status = 'standing' WHERE status = 'pending'")
+        attempted = " AND EXISTS (SELECT 1 FROM attempts WHERE attempts.row = rows.row)" if cut else ""
+        self._db.execute(f"UPDATE rows SET status = 'standing' WHERE status = 'pending'{attempted}")

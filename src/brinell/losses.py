@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 import torch
+from torch import Tensor
 from torch.nn.functional import log_softmax
 
 from brinell.errors import BadInput
@@ -48,8 +49,8 @@ class TargetedLoss:
     name: str
     fewest_classes: int
     """The loss is undefined below this number of classes."""
-    climb: Callable[[Logits, Labels, Labels], PerRow]
-    """Takes logits, true class and target class."""
+    climb: Callable[[Logits, Labels, Tensor], PerRow]
+    """Takes logits, true class and target class, or whatever else is each row's own."""
 
     def __repr__(self) -> str:
         return self.name
@@ -66,6 +67,10 @@ def _negative_margin(logits: Logits, y: Labels) -> PerRow:
 def _dlr(logits: Logits, y: Labels) -> PerRow:
     highest = logits.topk(3, dim=1).values
     return -margin_of(logits, y) / (highest[:, 0] - highest[:, 2] + TINY)
+
+
+def _probability_margin(logits: Logits, y: Labels) -> PerRow:
+    return -margin_of(logits.softmax(dim=1), y)
 
 
 def _targeted_cross_entropy(logits: Logits, y: Labels, target: Labels) -> PerRow:
@@ -91,6 +96,9 @@ CROSS_ENTROPY = Loss("ce", 2, _cross_entropy)
 MARGIN = Loss("margin", 2, _negative_margin)
 """``max_{j != y} z_j - z_y``."""
 
+PROBABILITY_MARGIN = Loss("probability-margin", 2, _probability_margin)
+"""``max_{j != y} p_j - p_y`` with ``p`` the softmax (Xie et al. 2025, arXiv 2411.15210, equation 4)."""
+
 DLR = Loss("dlr", 3, _dlr)
 """Difference of logits ratio: ``-(z_y - max_{j != y} z_j) / (z_(1) - z_(3))`` (Croce & Hein 2020, equation 6)."""
 
@@ -103,8 +111,17 @@ TARGETED_MARGIN = TargetedLoss("targeted-margin", 2, _targeted_margin)
 TARGETED_DLR = TargetedLoss("targeted-dlr", 4, _targeted_dlr)
 """``-(z_y - z_t) / (z_(1) - (z_(3) + z_(4)) / 2)`` (Croce & Hein 2020, equation 7)."""
 
+
+def _weighted(logits: Logits, y: Labels, weights: Logits) -> PerRow:
+    return (weights * logits).sum(dim=1)
+
+
+WEIGHTED = TargetedLoss("weighted", 2, _weighted)
+"""``sum_j w_j z_j``, with weights of each row's own in the target's place (Tashiro et al. 2020, equation 1). Not for suites."""
+
 LOSSES: dict[str, Loss | TargetedLoss] = {
-    loss.name: loss for loss in (CROSS_ENTROPY, MARGIN, DLR, TARGETED_CROSS_ENTROPY, TARGETED_MARGIN, TARGETED_DLR)
+    loss.name: loss
+    for loss in (CROSS_ENTROPY, MARGIN, PROBABILITY_MARGIN, DLR, TARGETED_CROSS_ENTROPY, TARGETED_MARGIN, TARGETED_DLR)
 }
 
 

@@ -22,7 +22,7 @@ FREQUENCIES_TABLE = "frequencies.parquet"
 RESULT = "result.json"
 DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, FREQUENCIES_TABLE, RESULT)
 """Files that are made from the ledger when a session ends."""
-FORMAT = 2
+FORMAT = 3
 """Version of the run folder's format; raised with every change that a reader must know of."""
 
 
@@ -80,12 +80,19 @@ class Manifest(BaseModel):
     """Norm, eps as a number and as written, bounds, goal, access."""
     suite: dict[str, Any]
     """Name, version, digest, and every attack with all its settings as it was run."""
+    budget: str | None
+    """What the run might spend, as written; None where it might go to the suite's end."""
+    cut: Literal["passes", "time"] | None
+    """Which budget ended the attacks before the suite was through; None where none did."""
     seed: int
     """Of all random numbers in the attacks."""
     batch_size: int
     """Rows in a full batch."""
     pull_in: float
     """How far inside the box gradients were taken, in input units; 0 where its faces do not mask them."""
+    unbounded: dict[str, int]
+    """Clean rows on which the checks climbed each loss with no limit but the box, and how many stood: gradients that leave
+    rows there lead nowhere. Empty for randomised models."""
     notes: list[str]
     """What was adapted or is worth knowing, a sentence each."""
     files: dict[str, str]

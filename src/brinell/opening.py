@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 
+from brinell.budget import Budget
 from brinell.engine import Engine
 from brinell.errors import BadInput
 from brinell.geometry import size
@@ -66,6 +67,8 @@ def begin(subject: Subject, folder: Path) -> Run:
             else "Name another with --out.",
         )
     subject.suite.check(subject.threat.norm)
+    if subject.budget is not None:
+        refuse_small(subject.budget, subject)
     asked = subject.suite.within(subject.threat.norm)
     ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
     suite = asked.fit(ready.classes)
@@ -85,6 +88,32 @@ def begin(subject: Subject, folder: Path) -> Run:
     return run
 
 
+def refuse_small(budget: Budget, subject: Subject) -> None:
+    """Refuse a budget that the suite cannot keep, or that does not pay for the clean rows.
+
+    Raises
+    ------
+    BadInput
+        In either case.
+    """
+    rows = len(subject.rows)
+    passes = budget.passes(rows)
+    if subject.suite.draws is not None:
+        raise BadInput(
+            "budget",
+            got=f"{budget.text} with suite {subject.suite.name}",
+            expected="none: what scores a randomised model is fixed by the suite",
+            remedy="Change [draws] in a suite file of your own.",
+        )
+    if passes is not None and passes <= rows:
+        raise BadInput(
+            "budget",
+            got=f"{budget} for {rows} rows",
+            expected=f"more than the {rows} passes on the clean rows",
+            remedy="Raise it; `brinell plan` says what a suite costs.",
+        )
+
+
 def resume(subject: Subject, folder: Path) -> Run:
     """Open a run that was cut off; it goes on with the same random numbers.
 
@@ -101,6 +130,7 @@ def resume(subject: Subject, folder: Path) -> Run:
         "threat model": (manifest.threat, _threat_table(subject.threat)),
         "suite": (manifest.suite["digest"], suite.digest()),
         "seed": (manifest.seed, subject.seed),
+        "budget": (manifest.budget, None if subject.budget is None else subject.budget.text),
     }
     for subject_name, (then, current) in then_and_now.items():
         if then != current:
@@ -168,6 +198,7 @@ def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, le
         ledger=ledger,
         lock=lock,
         session=session,
+        before=manifest.seconds,
         places={int(row): place for place, row in enumerate(rows.index)},
         witnesses=PointFile(folder / WITNESSES, shape, rows.x.dtype),
         originals=PointFile(folder / ORIGINALS, shape, rows.x.dtype),
@@ -255,9 +286,12 @@ def _manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Path, no
         },
         threat=_threat_table(subject.threat),
         suite={**suite.table(), "digest": suite.digest()},
+        budget=None if subject.budget is None else subject.budget.text,
+        cut=None,
         seed=subject.seed,
         batch_size=ready.batch_size,
         pull_in=ready.pull_in,
+        unbounded=ready.unbounded,
         notes=notes,
         files={},
         digest="",

@@ -62,10 +62,10 @@ def plan_of(subject: Subject) -> Plan:
         classes=ready.classes,
         batch_size=ready.batch_size,
         attacks=tuple(
-            (title(attack), attack.attempts(), suite.cost_at(stage)) for stage, attack in enumerate(suite.attacks)
+            (title(attack), attack.attempts(), suite.cost_at(stage, rows)) for stage, attack in enumerate(suite.attacks)
         ),
         falling=suite.draws is None,
-        most=(suite.passes() if subject.threat.eps > 0 else suite.without_attack()).times(rows),
+        most=(suite.passes(rows) if subject.threat.eps > 0 else suite.without_attack()).times(rows),
         least_forwards=(3 if suite.draws is None else 2 * suite.draws.score) * rows,
         forward_seconds=forward,
         gradient_seconds=gradient,

@@ -21,6 +21,7 @@ from brinell.rows import Rows
 from brinell.shapes import Inputs, Labels, Logits, PerRow
 from brinell.steadiness import check_batch_independence, check_repeatable, check_shared_draws
 from brinell.threat import Threat
+from brinell.unbounded import check_unbounded
 
 SAMPLE = 64
 """Rows on which a model is tried."""
@@ -73,6 +74,8 @@ def preflight(
             if draws is not None:
                 check_signal(model, x, y, draws, ready)
         check_faces(model, x, y, threat, ready)
+        if draws is None and threat.eps > 0:
+            check_unbounded(model, x, y, threat, ready)
         ready.batch_size = batch_size or _fastest_batch_size(model, x, y, len(rows), ready)
     return ready
 

@@ -4,9 +4,9 @@ An attack is frozen data with one generator, ``search``: it yields a query, rece
 returns. It never calls a model, keeps no best point, and decides nothing; the engine does.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from brinell.geometry import Norm
 from brinell.losses import Loss, TargetedLoss
@@ -22,8 +22,8 @@ class Gradient:
 
     points: Inputs
     loss: Loss | TargetedLoss
-    target: Labels | None = None
-    """The class that a targeted loss wants, per row; None for the others."""
+    target: Labels | Logits | None = None
+    """The class that a targeted loss wants, per row, or whatever else of its own it takes; None for the others."""
     slope: Slope = "own"
     """Which slope the model's ReLUs show; the logits are the model's own in any case."""
 
@@ -119,6 +119,31 @@ class Attack(Protocol):
 
     def search(self, given: Given, ball: Ball, noise: Noise) -> Search:
         """One attempt on a group of rows; the noise is of this attempt."""
+        ...
+
+
+class Success(NamedTuple):
+    """A row that fell in an earlier turn of the run."""
+
+    attack: Attack
+    stream: int
+    """Which random numbers the attack drew from."""
+    attempt: int
+    """Which attempt of the attack, from 0."""
+    row: int
+    """Index in the data set."""
+    label: int
+    """True class."""
+    prediction: int
+    """Class that the model gave the witness."""
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """An attack that takes account of what fell before."""
+
+    def learn(self, successes: Sequence[Success], seed: int, classes: int) -> Attack:
+        """The attack as it is to be run now, with the random numbers of the attack that it was; ``seed`` is the run's."""
         ...
 
 

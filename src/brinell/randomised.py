@@ -63,7 +63,7 @@ def carry_out(run: Run, observer: Observer, stop: Callable[[], bool]) -> bool:
             through = through and phase(run, draws, observer, stop)
     if through:
         with run.ledger.transaction():
-            run.ledger.settle()
+            run.ledger.settle(cut=False)
     return through
 
 

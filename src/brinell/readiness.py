@@ -13,6 +13,8 @@ class Readiness:
     batch_size: int = 0
     shared_draws: bool = False
     """Whether a randomised model draws once for a whole pass, so that the rows of a batch share their luck."""
+    unbounded: dict[str, int] = field(default_factory=dict)
+    """Rows on which each loss was climbed with no limit but the box, and how many of them stood."""
     forwards: int = 0
     """Passes made by the checks."""
     backwards: int = 0

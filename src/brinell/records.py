@@ -72,6 +72,8 @@ class AttemptRecord:
     """Place of the attack in the suite, from 0."""
     attempt: int
     """Which attempt of the attack, from 0."""
+    turn: int
+    """Place in the order in which attempts were made on this run's rows, from 0."""
     outcome: str
     """``fell``: a witness was found; ``stood``; ``unconfirmed``: a witness that the referee refused; ``proposed``: points
     of it were candidates for scoring (randomised models, whose rows do not fall); ``error``."""

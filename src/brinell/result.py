@@ -36,6 +36,7 @@ from brinell.records import (
     columns,
     field_docs,
 )
+from brinell.spending import CONFIDENCE, Sample, Saturation, Turn, samples_of, saturation_of, turns_of
 
 SEALED = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, CANDIDATES, SPEC, *DERIVED)
 """Files whose digests stand in the manifest once a session has ended."""
@@ -76,6 +77,21 @@ class Reading:
         failed |= {row.row for row in self.rows if row.status == "error"}
         draws = Draws(**self.manifest.suite["draws"])
         return randomised_figures(self.frequencies, rows=len(self.rows), failed=failed, draws=draws)
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """What each turn of the suite did, in order."""
+        return turns_of(self.attempts)
+
+    @property
+    def saturation(self) -> Saturation | None:
+        """How the last passes paid; None where nothing was attacked, or the model is randomised, so that nothing falls."""
+        return saturation_of(self.turns) if self.randomised is None else None
+
+    @property
+    def samples(self) -> list[Sample]:
+        """What the attacks did that the suite runs on rows drawn at random."""
+        return samples_of(self.manifest.suite["attacks"], self.rows, self.attempts)
 
     @property
     def robust_accuracy(self) -> Proportion | Frequency:
@@ -157,6 +173,19 @@ def as_data(reading: Reading) -> dict[str, Any]:
                 reading.stage_titles(), manifest.suite["attacks"], figures.stages, strict=True
             )
         ],
+        "samples": [
+            {
+                "attack": reading.stage_titles()[sample.stage],
+                **asdict(sample),
+                "would_break_at_most": sample.at_most,
+                "confidence": CONFIDENCE,
+            }
+            for sample in reading.samples
+        ],
+        "saturation": _saturation(reading.saturation),
+        "turns": [asdict(turn) for turn in reading.turns],
+        "budget": manifest.budget,
+        "cut": manifest.cut,
         "cost": {
             "forwards": passes.forwards,
             "backwards": passes.backwards,
@@ -233,6 +262,17 @@ def _frequency(figure: Frequency) -> dict[str, Any]:
         "standard_error_by_draws": figure.noise,
         "undecided": figure.undecided,
         "bounds": list(figure.bounds) if figure.bounds else None,
+    }
+
+
+def _saturation(saturation: Saturation | None) -> dict[str, Any] | None:
+    if saturation is None:
+        return None
+    return {
+        **asdict(saturation),
+        "expected_per_1000_passes": saturation.expected,
+        "at_most_per_1000_passes": saturation.at_most,
+        "confidence": CONFIDENCE,
     }
 
 

@@ -1,17 +1,18 @@
 """One run, from the first row to the last: what is asked of the engine goes into the ledger, batch by batch."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from brinell.attacks.catalogue import title
+from brinell.attacks.catalogue import identity, title
 from brinell.engine import Engine
 from brinell.errors import BadInput
 from brinell.flight import Claim, Clean, Step
@@ -20,16 +21,34 @@ from brinell.ledger import Ledger
 from brinell.losses import decision, margin_of
 from brinell.manifest import Manifest, now, read_manifest
 from brinell.points import CANDIDATES, PointFile
-from brinell.queries import Cost
+from brinell.queries import Attack, Cost, Learner, Success
+from brinell.random import stream_key
 from brinell.records import AttemptRecord
 from brinell.subject import Subject
-from brinell.suites.suite import Assignment, Suite
-from brinell.tally import Observer, Tally, ignore
+from brinell.suites.programme import Assignment
+from brinell.suites.rules import Brought, brought_by
+from brinell.suites.suite import Suite
+from brinell.tally import Observer, Planned, Tally, ignore
 
 MANY_REFUSED = 3
 """Witnesses that did not hold when scored again, above which the record doubts that the model is deterministic."""
 PASSES_WAIT = 0.5
 """Seconds for which the passes of batches that brought nothing may stay out of the ledger."""
+
+
+class Recorded:
+    """What a suite's programme reads of a run's ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def rows(self) -> dict[int, float]:
+        """The rows to attack."""
+        return self.ledger.to_attack()
+
+    def brought(self, turn: int) -> Brought:
+        """What a turn brought."""
+        return brought_by(self.ledger.of_turn(turn))
 
 
 @dataclass(eq=False)
@@ -52,7 +71,11 @@ class Run:
     clean_logits: PointFile
     candidates: PointFile | None
     """Points that attempts kept, where the model is randomised; removed once the run is complete."""
+    before: float = 0.0
+    """Seconds of the sessions before this one."""
     started: float = field(default_factory=time.perf_counter)
+    cut: Literal["passes", "time"] | None = None
+    """Which budget ended the attacks before the suite was through."""
     unwritten: Cost = field(default_factory=lambda: Cost(0, 0))
     """Passes of batches that brought nothing to write down, not yet on the session's account."""
     written: float = 0.0
@@ -76,7 +99,7 @@ class Run:
             through = self.attack(observer, stop) if self.subject.threat.eps > 0 else True
         if through:
             with self.ledger.transaction():
-                self.ledger.settle()
+                self.ledger.settle(cut=self.cut is not None)
         return through
 
     def close(self, state: str) -> Manifest:
@@ -103,6 +126,7 @@ class Run:
         update = {
             "state": state,
             "ended": now(),
+            "cut": self.cut,
             "seconds": round(manifest.seconds + time.perf_counter() - self.started, 3),
             "batch_size": self.engine.batch_size,
         }
@@ -131,32 +155,62 @@ class Run:
         refuse_unreadable(unusable)
 
     def attack(self, observer: Observer, stop: Callable[[], bool]) -> bool:
-        """Make every attempt of the suite that has not been made, until ``stop`` says so; whether all are made."""
-        after = self.suite.cost()
-        for assignment in self.suite.schedule(self.ledger):
-            done = self.ledger.attempted(assignment.stage, assignment.attempt)
+        """Make every attempt of the suite that has not been made, until ``stop`` says so; whether all are made.
+
+        A budget that runs out ends the attacks as if the suite were through; ``cut`` says so.
+        """
+        passes, planned = self._budget(), Planned(self.suite.cost(len(self.places)))
+        programme = self.suite.programme(Recorded(self.ledger), seed=self.subject.seed, budget=passes)
+        for assignment in programme.turns():
+            done = {attempt.row for attempt in self.ledger.of_turn(assignment.turn)}
             standing = self.ledger.to_attempt()
+            own = self.suite.cost_of_attempt(assignment.stage)
+            planned.take(own, len(assignment.rows), len(programme.standing))
             rows = [row for row in assignment.rows if row in standing and row not in done]
-            attempts = assignment.attack.attempts()
-            own = Cost(*(passes * self.suite.looks // attempts for passes in assignment.attack.cost()))
-            mean = Cost(*(passes // attempts for passes in self.suite.cost_at(assignment.stage)))
-            after = Cost(max(after.forwards - mean.forwards, 0), max(after.backwards - mean.backwards, 0))
             if not rows:
                 continue
-            todo = Assignment(assignment.stage, assignment.attack, assignment.attempt, rows)
-            tally = self._tally(todo, own, after)
+            todo = replace(assignment, rows=rows, attack=self._informed(assignment))
+            tally = self._tally(todo, own, planned.left())
             observer(tally.moment())
             for step in self.engine.run(todo, self._clean):
                 self._record(todo, step)
                 tally.take(step)
                 observer(tally.moment())
-                if stop():
+                if stop() or self._out_of_time():
                     self._referee()
-                    return False
+                    self.cut = "time" if self._out_of_time() else None
+                    return self.cut is not None
             self._referee()
+        self.cut = "passes" if programme.cut else None
         return True
 
-    def _tally(self, assignment: Assignment, own: Cost, after: Cost) -> "Tally":
+    def _informed(self, assignment: Assignment) -> Attack:
+        """The turn's attack, told what fell in earlier turns if it wants to know."""
+        if not isinstance(assignment.attack, Learner):
+            return assignment.attack
+        successes = [
+            Success(
+                attack=self.suite.attacks[stage],
+                stream=stream_key(identity(self.suite.attacks[stage])),
+                attempt=attempt,
+                row=row,
+                label=label,
+                prediction=prediction,
+            )
+            for row, stage, attempt, label, prediction in self.ledger.fallen_before(assignment.turn)
+        ]
+        return assignment.attack.learn(successes, self.subject.seed, self.engine.classes)
+
+    def _budget(self) -> float:
+        """Passes that attacks and referee may make: the clean rows' own are made already."""
+        passes = None if self.subject.budget is None else self.subject.budget.passes(len(self.places))
+        return math.inf if passes is None else passes - len(self.places)
+
+    def _out_of_time(self) -> bool:
+        seconds = None if self.subject.budget is None else self.subject.budget.seconds
+        return seconds is not None and self.before + time.perf_counter() - self.started > seconds
+
+    def _tally(self, assignment: Assignment, own: Cost, after: Cost) -> Tally:
         records = self.ledger.rows()
         spent = Cost(sum(record.forwards for record in records), sum(record.backwards for record in records))
         attempts = assignment.attack.attempts()
@@ -184,7 +238,9 @@ class Run:
             for attempted in step.attempted:
                 record = attempted._replace(kept=None)._asdict()
                 del record["kept"]
-                self.ledger.add_attempt(AttemptRecord(stage=assignment.stage, attempt=assignment.attempt, **record))
+                self.ledger.add_attempt(
+                    AttemptRecord(stage=assignment.stage, attempt=assignment.attempt, turn=assignment.turn, **record)
+                )
                 if attempted.kept is not None:
                     self._keep(assignment, attempted.row, attempted.kept)
 

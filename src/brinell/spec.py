@@ -2,17 +2,18 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from brinell.budget import Budget
 from brinell.eps import Eps
 from brinell.errors import BadInput
 
 DEFAULT_MODEL = "builtin:fmnist-at"
 BUILTIN_ROWS = "builtin:fmnist"
-DEFAULT_SUITE = "apgd"
+DEFAULT_SUITE = "brinell"
 
 
 _EXPECTED = {"data": "rows to evaluate on", "threat": "a norm and a radius"}
@@ -71,6 +72,13 @@ class ThreatSpec(_Strict):
             raise ValueError(f"{value!r} is not a radius, finite and not negative; write it as 0.03 or 8/255") from None
 
 
+def _is_budget(text: str) -> str:
+    try:
+        return Budget(text).text
+    except BadInput as error:
+        raise ValueError(f"{text!r} is none; write {error.expected}") from None
+
+
 class Spec(_Strict):
     """One evaluation."""
 
@@ -81,6 +89,8 @@ class Spec(_Strict):
     """Name of a suite or an attack, or a suite file."""
     seed: int = Field(default=0, ge=0, lt=2**63)
     """Of all random numbers in the attacks."""
+    budget: Annotated[str, AfterValidator(_is_budget)] | None = None
+    """What may be spent: passes for each row (``500/row``), passes in all (``2M``), or time (``30min``)."""
     batch_size: int | None = Field(default=None, gt=0)
     """Rows in a batch; measured where it is not given."""
 

@@ -16,3 +16,10 @@ def clopper_pearson(count: float, of: int, level: float = LEVEL) -> tuple[float,
     low = float(betaincinv(count, of - count + 1, tail)) if count > 0 else 0.0
     high = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
     return low, high
+
+
+def poisson_upper(count: int, confidence: float) -> float:
+    """The exact one-sided upper bound of a Poisson mean of which ``count`` were seen (Garwood 1936)."""
+    from scipy.special import gammaincinv  # needed only for reports
+
+    return float(gammaincinv(count + 1, confidence))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from brinell.budget import Budget
 from brinell.models.torch_model import TorchModel
 from brinell.rows import Rows
 from brinell.spec import Spec
@@ -20,5 +21,7 @@ class Subject:
     suite: Suite
     seed: int
     batch_size: int | None
+    budget: Budget | None = None
+    """What may be spent; None: all that the suite asks for."""
     spec: Spec | None = None
     """What was asked for, where it was written down."""

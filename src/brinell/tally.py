@@ -26,6 +26,25 @@ Observer = Callable[[Moment], None]
 
 
 @dataclass
+class Planned:
+    """What of a suite's cost on a row that stands has come in the turns so far."""
+
+    whole: Cost
+    forwards: float = 0.0
+    backwards: float = 0.0
+
+    def take(self, own: Cost, given: int, standing: int) -> None:
+        """Enter a turn that gives so many of the rows that stand an attempt."""
+        self.forwards += own.forwards * given / max(standing, 1)
+        self.backwards += own.backwards * given / max(standing, 1)
+
+    def left(self) -> Cost:
+        """What is still to come for each."""
+        left = (self.whole.forwards - self.forwards, self.whole.backwards - self.backwards)
+        return Cost(*(max(round(passes), 0) for passes in left))
+
+
+@dataclass
 class Tally:
     """How far one assignment has got."""
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import fields
 from typing import Any, get_args
 
+from brinell.attacks.a3 import A3, Lean
 from brinell.attacks.apgd import APGD
 from brinell.attacks.apgd_l1 import APGDL1
 from brinell.attacks.fab import FAB, FABT
@@ -15,8 +16,8 @@ from brinell.losses import Loss, TargetedLoss, loss_named
 from brinell.queries import Attack
 from brinell.slopes import Slope
 
-Kind = type[FGSM] | type[PGD] | type[APGD] | type[APGDL1] | type[FAB] | type[FABT] | type[Square]
-ATTACKS: dict[str, Kind] = {kind.name: kind for kind in (FGSM, PGD, APGD, APGDL1, FAB, FABT, Square)}
+Kind = type[A3] | type[FGSM] | type[PGD] | type[APGD] | type[APGDL1] | type[FAB] | type[FABT] | type[Square]
+ATTACKS: dict[str, Kind] = {kind.name: kind for kind in (FGSM, PGD, APGD, APGDL1, FAB, FABT, Square, A3)}
 
 
 Setting = str | int | float
@@ -32,6 +33,11 @@ def settings(attack: Attack) -> dict[str, Setting]:
         elif isinstance(value, str | int | float):
             table[field.name] = value
     return table
+
+
+def defaults(name: str) -> dict[str, Setting]:
+    """The settings of an attack of which nothing is said; empty for one that this version does not know."""
+    return settings(ATTACKS[name]()) if name in ATTACKS else {}
 
 
 def identity(attack: Attack) -> str:
@@ -77,7 +83,7 @@ def _checked(attack: str, key: str, value: Any, default: Any) -> Any:
             raise BadInput(subject, got=loss.name, expected="an untargeted loss", remedy="Use pgd for targets.")
         return loss
     if isinstance(default, str):
-        choices = next(get_args(closed) for closed in (Schedule, Slope) if default in get_args(closed))
+        choices = next(get_args(closed) for closed in (Schedule, Slope, Lean) if default in get_args(closed))
         if value not in choices:
             raise BadInput(subject, got=repr(value), expected=" or ".join(choices), remedy="Choose one.")
         return value

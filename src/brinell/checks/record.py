@@ -1,10 +1,12 @@
 """Whether a run's record is consistent: its files, its sums, its statuses, its figures."""
 
 import json
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from brinell.budget import Budget
 from brinell.checks.finding import Finding, equal
 from brinell.frequencies import status_of
 from brinell.manifest import (
@@ -22,6 +24,7 @@ from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, a
 from brinell.result import SEALED, Reading, as_data
 from brinell.rows import rows_digest
 from brinell.spec import Spec
+from brinell.suites.rules import Brought, brought_by
 from brinell.suites.suite import suite_of
 from brinell.threat import Threat
 
@@ -118,7 +121,7 @@ def statuses(reading: Reading) -> Iterator[Finding]:
         row.row
         for row in reading.rows
         if not (
-            _status_follows(row, outcomes[row.row])
+            _status_follows(row, outcomes[row.row], cut=reading.manifest.cut is not None)
             if reading.randomised is None
             else _majority_follows(row, counted.get(row.row), outcomes[row.row])
         )
@@ -132,56 +135,60 @@ def statuses(reading: Reading) -> Iterator[Finding]:
 
 
 def schedule(reading: Reading) -> Iterator[Finding]:
-    """Each attempt was given the rows that the suite's rules name, which is found again from the record."""
-    given: dict[tuple[int, int], set[int]] = {}
-    for attempt in reading.attempts:
-        given.setdefault((attempt.stage, attempt.attempt), set()).add(attempt.row)
-    off, through = [], reading.manifest.threat["eps"] > 0
-    if through:
-        for assignment in suite_of(reading.manifest.suite).schedule(_Recorded(reading)):
-            asked, got = set(assignment.rows), given.pop((assignment.stage, assignment.attempt), set())
-            if asked != got and not (got <= asked and not reading.figures.complete):
-                off.append(f"attempt {assignment.attempt} of attack {assignment.stage}")
-            if asked != got:
-                break  # where the run was cut off
-    off += [f"attempt {attempt} of attack {stage}" for stage, attempt in given]
-    good = "every attempt was given the rows that the suite names"
-    yield Finding("schedule", not off, good if not off else f"not the rows that the suite names: {', '.join(off[:3])}")
+    """Each turn gave the rows that the suite names the attempt that it names, which is found again from the record."""
+    manifest, record = reading.manifest, _Record(reading)
+    passes = Budget(manifest.budget).passes(len(reading.rows)) if manifest.budget else None
+    programme = suite_of(manifest.suite).programme(
+        record, seed=manifest.seed, budget=math.inf if passes is None else passes - len(reading.rows)
+    )
+    off: list[int] = []
+    through = manifest.state == "complete" and manifest.cut != "time"
+    seen = 0
+    for asked in programme.turns() if manifest.threat["eps"] > 0 else ():
+        made = record.turns.get(asked.turn, [])
+        seen += bool(made)
+        given = {attempt.row for attempt in made}
+        same = {(attempt.stage, attempt.attempt) for attempt in made} <= {(asked.stage, asked.attempt)}
+        if not same or (given != set(asked.rows) and not (given <= set(asked.rows) and not through)):
+            off.append(asked.turn)
+        if given != set(asked.rows):
+            break  # where the run was cut off
+    if seen < len(record.turns):
+        off += sorted(record.turns)[seen:]
+    spent = None if manifest.budget is None else "passes" if passes is not None else "time"
+    if manifest.cut not in (None, spent):
+        off.append(len(record.turns))
+    if not off and through and programme.cut != (manifest.cut == "passes"):
+        off.append(len(record.turns))
+    good = f"{len(record.turns)} turns, each with the rows and the attempt that the suite names"
+    bad = f"not what the suite names: turns {', '.join(map(str, off[:3]))}"
+    yield Finding("schedule", not off, bad if off else good)
 
 
-class _Recorded:
-    """How the rows stood when an attempt began, from the records."""
+class _Record:
+    """What a suite's programme reads of a run, from the records."""
 
     def __init__(self, reading: Reading) -> None:
-        never = {record.row for record in reading.frequencies if record.clean_correct == 0}
-        scored = [row for row in reading.rows if row.clean_margin is not None and row.row not in never]
-        wrong_at_once = reading.randomised is None  # a randomised model's rows are attacked wherever it is ever right
-        self.rows = [row for row in scored if not wrong_at_once or (row.clean_margin or 0.0) > 0]
-        self.falls = {} if reading.randomised is not None else {row.row: row for row in reading.rows}
-        self.attempts: dict[int, list[AttemptRecord]] = {}
+        self.reading = reading
+        self.turns: dict[int, list[AttemptRecord]] = {}
         for attempt in reading.attempts:
-            self.attempts.setdefault(attempt.row, []).append(attempt)
+            self.turns.setdefault(attempt.turn, []).append(attempt)
 
-    def standing(self, stage: int, attempt: int) -> dict[int, float]:
-        now = (stage, attempt)
+    def rows(self) -> dict[int, float]:
+        never = {record.row for record in self.reading.frequencies if record.clean_correct == 0}
         found = {}
-        for row in self.rows:
-            fall = self.falls.get(row.row)
-            if fall is not None and fall.stage is not None and (fall.stage, fall.attempt or 0) < now:
-                continue
-            met = [
-                one.best_margin
-                for one in self.attempts.get(row.row, [])
-                if (one.stage, one.attempt) < now and one.best_margin is not None
-            ]
-            found[row.row] = min(met) if met else row.clean_margin or 0.0
+        for row in self.reading.rows:
+            wrong_at_once = self.reading.randomised is None and (row.clean_margin or 0.0) <= 0
+            if row.clean_margin is not None and row.row not in never and not wrong_at_once:
+                found[row.row] = row.clean_margin
         return found
 
-    def fell(self, stage: int, attempt: int) -> int:
-        return sum((row.stage, row.attempt) == (stage, attempt) for row in self.falls.values())
+    def brought(self, turn: int) -> Brought:
+        return brought_by(self.turns.get(turn, []))
 
 
-def _status_follows(row: RowRecord, outcomes: list[str]) -> bool:
+def _status_follows(row: RowRecord, outcomes: list[str], *, cut: bool) -> bool:
+    """``cut``: a budget ended the attacks, so that rows on which none was run are pending."""
     wrong_at_start = row.clean_margin is not None and row.clean_margin <= 0
     if row.status == "misclassified":
         return wrong_at_start and row.clean_prediction != row.label and not outcomes
@@ -192,10 +199,10 @@ def _status_follows(row: RowRecord, outcomes: list[str]) -> bool:
     if row.confirmed or (row.stage is not None and row.status != "pending"):
         return False
     if row.status == "standing":
-        return not {"fell", "error"} & set(outcomes)
+        return not {"fell", "error"} & set(outcomes) and not (cut and not outcomes)
     if row.status == "error":
         return "error" in outcomes and row.reason is not None
-    return row.status == "pending"  # nothing certifies yet, so that nothing is certified
+    return row.status == "pending" and not (cut and outcomes)  # nothing certifies yet, so that nothing is certified
 
 
 def _majority_follows(row: RowRecord, counted: FrequencyRecord | None, outcomes: list[str]) -> bool:

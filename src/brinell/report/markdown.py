@@ -1,7 +1,15 @@
 """The result for a page or a pull request."""
 
 from brinell.claim import threat_of
-from brinell.report.text import cost_line, randomised_lines, settings_line, stage_columns, stage_counts, status_line
+from brinell.report.text import (
+    cost_line,
+    randomised_lines,
+    settings_line,
+    spending_lines,
+    stage_columns,
+    stage_counts,
+    status_line,
+)
 from brinell.result import Reading
 
 
@@ -35,6 +43,8 @@ def markdown_report(reading: Reading) -> str:
     lines += [
         "",
         f"{given}. {cost_line(figures)}.",
+        "",
+        *(f"- {_cell(line)}." for line in spending_lines(reading)),
         "",
         f"Threat model: {threat_of(manifest).describe()}. Rows: {figures.rows} of {_cell(manifest.data['source'])}, "
         f"{_cell(manifest.data['selection'])}. Suite: {_cell(manifest.suite['name'])} v{_cell(manifest.suite['version'])}. "

@@ -7,16 +7,25 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from brinell.attacks.catalogue import defaults
 from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
 from brinell.metrics import Figures, StageFigures
 from brinell.result import Reading
+from brinell.spending import thinned
+
+NAMED = ("steps", "queries", "restarts", "targets")
+"""Settings of an attack that are named even where they are the usual ones."""
+
+CURVE = 6
+"""Points of the curve of rows broken against passes."""
 
 RULE: dict[str, Callable[[Any], str]] = {
-    "share": lambda share: f"nearest {share:.0%}",
+    "share": lambda share: f"nearest {100 * share:.3g} %",
     "fewest": lambda rows: f"at least {rows} rows",
-    "patience": lambda attempts: f"until {attempts} attempts break nothing",
-    "needs": lambda rows: f"if the one before broke {rows}",
+    "sample": lambda rows: f"{rows} rows drawn at random",
+    "needs": lambda rows: f"if the one before broke or came nearer to {rows}",
+    "pays": lambda rows: f"by turns while 1,000 passes break {rows:g}",
 }
 """How a suite's rules are said, by their keys."""
 
@@ -45,6 +54,8 @@ def print_text(reading: Reading, console: Console) -> None:
     if reading.randomised is not None:
         console.print(Text("Each attack was given every row on which the model is ever right.", style="dim"))
     console.print(Text(cost_line(figures), style="dim"))
+    for line in spending_lines(reading):
+        console.print(Text(line), soft_wrap=True)
     for note in manifest.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     console.print()
@@ -74,6 +85,29 @@ def cost_line(figures: Figures) -> str:
     if passes.cut_off_forwards:
         line += f", in attempts that were cut off {passes.cut_off_forwards:,} and {passes.cut_off_backwards:,}"
     return line
+
+
+def spending_lines(reading: Reading) -> list[str]:
+    """What the passes have bought, what the samples allow one to say, and whether a budget cut the suite."""
+    lines, titles = [], reading.stage_titles()
+    for sample in reading.samples:
+        lines.append(
+            f"{titles[sample.stage]} on {sample.drawn} rows drawn from the {sample.of:,} that stood: broke {sample.broke}, "
+            f"nearer than every attack before on {sample.nearer}; at 95 % it would break under {sample.at_most:.1%} of them"
+        )
+    saturation = reading.saturation
+    if saturation is not None and (saturation.last or reading.manifest.state == "complete"):
+        curve = [f"{turn.broken:,} by {turn.passes:,}" for turn in thinned(reading.turns, CURVE)]
+        lines += [
+            f"rows broken by passes of attacks: {' · '.join(curve)}",
+            f"the last row broke by pass {saturation.last:,} of {saturation.passes:,}; in the last "
+            f"{saturation.recent_passes:,} passes {saturation.recent_broke} rows did: 1,000 more would break "
+            f"{saturation.expected:.2g} (at 95 % under {saturation.at_most:.2g}). This is where this suite has had enough, "
+            "not how near the figure is to the truth",
+        ]
+    if reading.manifest.cut is not None:
+        lines.append(f"the budget of {reading.manifest.budget} ended the attacks before the suite was through")
+    return lines
 
 
 def _figures(reading: Reading) -> Table:
@@ -118,8 +152,13 @@ def _randomised(figures: RandomisedFigures) -> Table:
 
 
 def settings_line(settings: dict[str, Any]) -> str:
-    """An attack's settings but for its name and loss, and its rule: ``100 steps, 9 targets; nearest 20 %``."""
-    plain = {key: value for key, value in settings.items() if key not in ("attack", "loss", *RULE)}
+    """What an attack was told, but for its name and loss, and its rule: ``100 steps, 9 targets; nearest 20 %``.
+
+    Of the settings that it has when nothing is said only its length and its targets are named.
+    """
+    silent = {key: value for key, value in defaults(settings["attack"]).items() if key not in NAMED}
+    told = {key: value for key, value in settings.items() if key not in silent or silent[key] != value}
+    plain = {key: value for key, value in told.items() if key not in ("attack", "loss", "norms", *RULE)}
     rule = [RULE[key](settings[key]) for key in RULE if key in settings]
     if "loss" in settings and not str(settings["loss"]).startswith("targeted"):
         plain.pop("targets", None)  # regarded by targeted losses alone

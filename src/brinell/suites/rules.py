@@ -1,14 +1,16 @@
 """On which rows an attack of a suite is run, and for how long."""
 
+import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from brinell.errors import BadInput
 from brinell.geometry import NORMS, Norm
+from brinell.records import AttemptRecord
 
-RULED = ("norms", "share", "fewest", "patience", "needs")
+RULED = ("norms", "share", "fewest", "sample", "needs", "pays")
 """Keys of an attack's table that are not the attack's but its rule's."""
 
 
@@ -22,32 +24,76 @@ class Rule:
     """Which share of the rows that stand each attempt gets, the nearest to an error first (rounded up)."""
     fewest: int = 0
     """Rows that each attempt gets at least, if so many stand."""
-    patience: int = 0
-    """The attack ends once so many of its attempts in a row have broken nothing; 0: it makes all of its attempts."""
+    sample: int = 0
+    """So many of the rows that stand, drawn at random, in place of a share; 0: no sample."""
     needs: int = 0
-    """The attack is left out unless the one before it in the suite broke at least so many rows."""
+    """The attack is left out unless the one before it in the suite broke, or came nearer to, at least so many rows."""
+    pays: float = 0.0
+    """Rows that 1,000 passes must be expected to break for the attack to go on; 0: it makes all of its attempts. Attacks
+    with it that stand beside each other take turns; see ``Market``."""
+
+
+class Brought(NamedTuple):
+    """What one turn brought."""
+
+    fell: Collection[int]
+    """Rows that it broke."""
+    met: Mapping[int, float]
+    """The least margin that it met on each row, in logit units."""
+    passes: int
+    """Forwards and backwards that it made."""
+    judged: int = 0
+    """Points that the referee scored again, refused ones included."""
+
+
+def brought_by(attempts: Iterable[AttemptRecord]) -> Brought:
+    """What the attempts of one turn brought."""
+    fell, met, passes, judged = list[int](), dict[int, float](), 0, 0
+    for attempt in attempts:
+        passes += attempt.forwards + attempt.backwards
+        judged += attempt.outcome in ("fell", "unconfirmed")
+        if attempt.outcome == "fell":
+            fell.append(attempt.row)
+        if attempt.best_margin is not None:
+            met[attempt.row] = attempt.best_margin
+    return Brought(fell, met, passes, judged)
 
 
 class Field(Protocol):
-    """What a suite's rules look at: how the rows stood when an attempt began, and what an earlier one brought."""
+    """What a suite's programme looks at, turn by turn: a record of the run."""
 
-    def standing(self, stage: int, attempt: int) -> Mapping[int, float]:
-        """The rows that stood when that attempt began, each with the least margin that it had met, in order."""
+    def rows(self) -> Mapping[int, float]:
+        """The rows to attack, each with its margin before any attack, in order."""
         ...
 
-    def fell(self, stage: int, attempt: int) -> int:
-        """How many rows that attempt broke."""
+    def brought(self, turn: int) -> Brought:
+        """What a turn that has ended brought."""
         ...
 
 
-def nearest(standing: Mapping[int, float], rule: Rule) -> list[int]:
-    """A share of the rows, those of least margin, in the order given."""
+def chosen(standing: Mapping[int, float], rule: Rule, key: str) -> list[int]:
+    """The rows that an attempt gets of those that stand, in their order; ``key`` names the random draw of a sample."""
+    if rule.sample:
+        lots = {row: hashlib.sha256(f"{key} {row}".encode()).digest() for row in standing}
+        return _first(standing, sorted(standing, key=lots.__getitem__), rule.sample)
     if rule.share >= 1:
         return list(standing)
-    count = max(math.ceil(rule.share * len(standing)), rule.fewest)
-    first = sorted(standing, key=lambda row: (standing[row], row))[:count]
-    chosen = set(first)
-    return [row for row in standing if row in chosen]
+    return nearest(standing, slice_length(len(standing), rule))
+
+
+def slice_length(standing: int, rule: Rule) -> int:
+    """How many rows an attempt gets of so many that stand."""
+    return max(math.ceil(rule.share * standing), rule.fewest)
+
+
+def nearest(standing: Mapping[int, float], count: int) -> list[int]:
+    """So many rows of least margin, in the order given."""
+    return _first(standing, sorted(standing, key=lambda row: (standing[row], row)), count)
+
+
+def _first(standing: Mapping[int, float], ranked: list[int], count: int) -> list[int]:
+    kept = set(ranked[:count])
+    return [row for row in standing if row in kept]
 
 
 def rule_table(rule: Rule) -> dict[str, Any]:
@@ -59,17 +105,35 @@ def rule_table(rule: Rule) -> dict[str, Any]:
 
 def rule_of(entry: dict[str, Any], source: str) -> Rule:
     """The rule in an attack's table of a suite file; see ``load_suite``."""
-    share, counts = entry.get("share", 1.0), {key: entry.get(key, 0) for key in ("fewest", "patience", "needs")}
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-        raise BadInput(
-            f"suite {source}, share", got=repr(share), expected="above 0, at most 1", remedy="Change it in the suite."
-        )
+    counts = {key: entry.get(key, 0) for key in ("fewest", "sample", "needs")}
     for key, count in counts.items():
         if type(count) is not int or count < 0:
             raise BadInput(
                 f"suite {source}, {key}", got=repr(count), expected="a whole number", remedy="Change it in the suite."
             )
-    return Rule(norms=_norms_of(entry.get("norms", list(NORMS)), source), share=float(share), **counts)
+    share = _number(entry, "share", 1.0, source)
+    if not 0 < share <= 1:
+        raise BadInput(
+            f"suite {source}, share", got=repr(share), expected="above 0, at most 1", remedy="Change it in the suite."
+        )
+    pays = _number(entry, "pays", 0.0, source)
+    if not 0 <= pays < math.inf:
+        raise BadInput(f"suite {source}, pays", got=repr(pays), expected="0 or more", remedy="Change it in the suite.")
+    if counts["sample"] and (share < 1 or counts["fewest"] or pays):
+        raise BadInput(
+            f"suite {source}, sample",
+            got="share, fewest or pays beside it",
+            expected="a sample, or a share",
+            remedy="Remove one of them.",
+        )
+    return Rule(norms=_norms_of(entry.get("norms", list(NORMS)), source), share=share, pays=pays, **counts)
+
+
+def _number(entry: dict[str, Any], key: str, plain: float, source: str) -> float:
+    value = entry.get(key, plain)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadInput(f"suite {source}, {key}", got=repr(value), expected="a number", remedy="Change it in the suite.")
+    return float(value)
 
 
 def _norms_of(names: object, source: str) -> tuple[Norm, ...]:

@@ -8,8 +8,8 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,22 +19,10 @@ from brinell.draws import Draws, draws_of
 from brinell.errors import BadInput
 from brinell.geometry import NORMS, Norm
 from brinell.queries import Attack, Cost
-from brinell.suites.rules import RULED, Field, Rule, nearest, rule_of, rule_table
+from brinell.suites.programme import REHEARSED, Programme, Rehearsal
+from brinell.suites.rules import RULED, Field, Rule, rule_of, rule_table
 
-DEFAULT = "apgd"
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """One attempt of one attack, and the rows that get it."""
-
-    stage: int
-    """Place of the attack in the suite, from 0."""
-    attack: Attack
-    attempt: int
-    """Which attempt of the attack, from 0."""
-    rows: Sequence[int]
-    """Indices in the data set."""
+DEFAULT = "brinell"
 
 
 @dataclass(frozen=True)
@@ -110,22 +98,35 @@ class Suite:
                 remedy="Its second run would see the same random numbers: raise `restarts` instead.",
             )
 
-    def cost(self) -> Cost:
-        """Passes that attacks make at most on one row that stands to the end, the mean of all such rows."""
-        return sum((self.cost_at(stage) for stage in range(len(self.attacks))), Cost(0, 0))
+    def cost(self, rows: int = REHEARSED) -> Cost:
+        """Passes that attacks make on one row that stands to the end, the mean over so many rows of which none falls.
 
-    def passes(self) -> Cost:
+        An attack that makes all of its attempts on all rows makes no more, whatever falls. One that goes on while it pays
+        makes more where rows fall.
+        """
+        return sum((self.cost_at(stage, rows) for stage in range(len(self.attacks))), Cost(0, 0))
+
+    def passes(self, rows: int = REHEARSED) -> Cost:
         """``cost`` with what is done besides: the clean pass, or all that scores a randomised model."""
-        return self.cost() + Cost(1 if self.draws is None else self.draws.besides(self.attempts()), 0)
+        return self.cost(rows) + Cost(1 if self.draws is None else self.draws.besides(self.attempts()), 0)
 
     def without_attack(self) -> Cost:
         """The same at eps 0, where no attack is made and there is nothing to choose."""
         return Cost(1 if self.draws is None else 2 * self.draws.score, 0)
 
-    def cost_at(self, stage: int) -> Cost:
+    def cost_at(self, stage: int, rows: int = REHEARSED) -> Cost:
         """The same for one attack of the suite."""
-        attack, rule = self._ruled()[stage]
-        return Cost(*(math.ceil(rule.share * passes * self.looks) for passes in attack.cost()))
+        return _rehearsed(self, rows)[stage]
+
+    @property
+    def trades(self) -> bool:
+        """Whether attacks go on while they pay, so that what the suite costs follows from what falls."""
+        return any(rule.pays for rule in self.rules)
+
+    def cost_of_attempt(self, stage: int) -> Cost:
+        """Passes of one row that goes through one attempt of an attack."""
+        attack = self.attacks[stage]
+        return Cost(*(passes * self.looks // attack.attempts() for passes in attack.cost()))
 
     def attempts(self) -> int:
         """Attempts on one row that stands to the end, over all attacks."""
@@ -143,20 +144,14 @@ class Suite:
             ordinal -= attack.attempts()
         raise IndexError("beyond the suite's attempts")
 
-    def schedule(self, field: Field) -> Iterator[Assignment]:
-        """The assignments in order; ``field`` is asked for the rows as each one begins.
+    def programme(self, record: Field, *, seed: int = 0, budget: float = math.inf) -> Programme:
+        """The suite on one run, of which ``record`` tells what each turn brought.
 
-        It follows from the record alone, so that a resumed run, and whoever checks a run, finds the same.
+        The turns follow from the record alone, so that a resumed run, and whoever checks a run, finds the same. ``seed`` is
+        for samples; ``budget`` is the passes that attacks and referee may make.
         """
-        for stage, (attack, rule) in enumerate(self._ruled()):
-            earlier = self.attacks[stage - 1].attempts() if stage else 0
-            if rule.needs > sum(field.fell(stage - 1, one) for one in range(earlier)):
-                continue
-            for attempt in range(attack.attempts()):
-                before = range(attempt - rule.patience, attempt)
-                if rule.patience and before.start >= 0 and not any(field.fell(stage, one) for one in before):
-                    break
-                yield Assignment(stage, attack, attempt, nearest(field.standing(stage, attempt), rule))
+        falling = self.draws is None
+        return Programme(self._ruled(), record, looks=self.looks, falling=falling, seed=seed, budget=budget)
 
     def table(self) -> dict[str, Any]:
         """The suite as data: what its digest is computed from, and what the manifest keeps."""
@@ -172,6 +167,18 @@ class Suite:
         """SHA-256 of the suite's name, version and attacks with all their settings."""
         named = {key: value for key, value in self.table().items() if key != "summary"}
         return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
+
+
+@lru_cache
+def _rehearsed(suite: Suite, rows: int) -> list[Cost]:
+    """Passes that each attack makes on a row in the mean, where none falls."""
+    alone = [suite.cost_of_attempt(stage) for stage in range(len(suite.attacks))]
+    rehearsal = Rehearsal(alone, rows)
+    made = [Cost(0, 0)] * len(alone)
+    for turn in suite.programme(rehearsal).turns():
+        rehearsal.take(turn)
+        made[turn.stage] = made[turn.stage] + alone[turn.stage].times(len(turn.rows))
+    return [Cost(*(math.ceil(passes / max(rows, 1)) for passes in cost)) for cost in made]
 
 
 def suite_names() -> list[str]:
@@ -239,7 +246,7 @@ def suite_from(table: dict[str, Any], source: str) -> Suite:
     if "draws" in table and any(rule != Rule(norms=rule.norms) for rule in rules):
         raise BadInput(
             f"suite {source}",
-            got="share, fewest, patience or needs beside [draws]",
+            got="share, fewest, sample, needs or pays beside [draws]",
             expected="every attack on all rows, where none falls",
             remedy="Remove them.",
         )
