@@ -26,6 +26,18 @@ def trades_mnist(folder: Path) -> tuple[nn.Module, NDArray[np.float32], NDArray[
     return nn.Sequential(extractor, nn.Flatten(), classifier).eval(), x, arrays["y"].astype(np.int64)
 
 
+def mnist_a_adv(folder: Path) -> tuple[nn.Module, NDArray[np.float32], NDArray[np.int64]]:
+    """auto_LiRPA's adversarially trained MNIST net and all 10,000 test rows in [0, 1]."""
+    net = nn.Sequential(
+        nn.Conv2d(1, 16, 4, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 4, 2, 1), nn.ReLU(), nn.Flatten(),
+        nn.Linear(1568, 100), nn.ReLU(), nn.Linear(100, 10),
+    )  # fmt: skip
+    net.load_state_dict(load_file(folder / "models" / "mnist_a_adv.safetensors"))
+    arrays = np.load(folder / "mnist_test.npz")
+    x = arrays["x"].reshape(-1, 1, 28, 28).astype(np.float32) / np.float32(255)
+    return net.eval(), x, arrays["y"].astype(np.int64)
+
+
 class Graph(nn.Module):
     """An ONNX graph of the few operations that the published nets are made of, on pixels in [0, 1]."""
 
