@@ -32,6 +32,11 @@ SETTINGS: dict[str, list[dict[str, object]]] = {
     "fab": [{"steps": 4, "rivals": 2, "restarts": 2}],
     "fab-t": [{"steps": 4, "targets": 2, "restarts": 2}],
     "square": [{"queries": 120, "restarts": 2}, {"queries": 61, "p_init": 0.3, "horizon": 60}],
+    "a3": [
+        {"lean": "none", "steps": 3},
+        {"start": 2, "steps": 3, "restarts": 2},
+        {"lean": "adaptive", "start": 2, "steps": 3},
+    ],
     "apgd-l1": [
         {"steps": 9},
         {"steps": 6, "phases": 1, "loss": "margin"},

@@ -262,6 +262,12 @@ def test_cost_of_a_sample_is_spread_over_a_thousand_rows() -> None:
     assert suite(Rule(sample=300)).cost() == (4, 2)
 
 
+@pytest.mark.parametrize(("rows", "cost"), [(100, (12, 6)), (300, (12, 6)), (400, (9, 5)), (0, (0, 0))])
+def test_cost_of_a_sample_of_the_rows_that_there_are(rows: int, cost: tuple[int, int]) -> None:
+    """Of up to 300 all are in it; of 400 three quarters: 9 forwards and 4.5 backwards a row."""
+    assert suite(Rule(sample=300)).cost(rows) == cost
+
+
 def test_an_attack_that_needs_costs_nothing_where_nothing_falls() -> None:
     costs = suite(Rule(), Rule(needs=1))
     assert costs.cost_at(1) == (0, 0)
