@@ -467,3 +467,13 @@ def test_nobody_is_sent_to_resume_a_run_that_has_ended(tmp_path: Path, capsys: p
     options = [*small_options(suite_file(tmp_path)), "--budget", "300"]
     main(["run", *options, "--out", str(tmp_path / "run")])
     assert "--resume" not in capsys.readouterr().err
+
+
+def test_a_share_of_a_pass_is_not_lost_to_rounding() -> None:
+    assert Budget("0.29/row").passes(100) == 29
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_a_number_is_refused_with_what_to_write() -> None:
+    with pytest.raises(BadInput, match="500/row"):
+        Budget(500)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 from brinell.errors import BadInput
 
@@ -26,7 +27,7 @@ class Budget:
     text: str
 
     def __post_init__(self) -> None:
-        form = _FORM.fullmatch(self.text.strip())
+        form = _FORM.fullmatch(self.text.strip()) if isinstance(self.text, str) else None
         if form is None or float(form["count"]) <= 0:
             raise BadInput(
                 "budget",
@@ -46,7 +47,7 @@ class Budget:
         count, unit = self._parts()
         if unit in _SECONDS:
             return None
-        return int(count * (rows if unit == "/row" else _PASSES[unit]))
+        return int(Fraction(str(count)) * (rows if unit == "/row" else _PASSES[unit]))
 
     def _parts(self) -> tuple[float, str]:
         form = _FORM.fullmatch(self.text.strip())
