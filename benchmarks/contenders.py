@@ -98,7 +98,7 @@ def arts(at: Case) -> torch.Tensor:
 
 
 def probability_margin(at: Case) -> torch.Tensor:
-    """Xie et al. 2025 (arXiv 2411.15210), section 4: two runs of 100 steps, each in two phases; Linf alone."""
+    """Xie et al. 2025 (arXiv 2411.15210): two runs of 100 steps, each in two phases; Linf alone."""
     points, steps, half = at.x.clone(), 100, 50
     standing = torch.arange(len(at.x))
     for run in range(2):

@@ -97,7 +97,7 @@ MARGIN = Loss("margin", 2, _negative_margin)
 """``max_{j != y} z_j - z_y``."""
 
 PROBABILITY_MARGIN = Loss("probability-margin", 2, _probability_margin)
-"""``max_{j != y} p_j - p_y`` with ``p`` the softmax (Xie et al. 2025, arXiv 2411.15210, equation 4)."""
+"""``max_{j != y} p_j - p_y`` with ``p`` the softmax (Xie et al. 2025, arXiv 2411.15210)."""
 
 DLR = Loss("dlr", 3, _dlr)
 """Difference of logits ratio: ``-(z_y - max_{j != y} z_j) / (z_(1) - z_(3))`` (Croce & Hein 2020, equation 6)."""
@@ -117,7 +117,7 @@ def _weighted(logits: Logits, y: Labels, weights: Logits) -> PerRow:
 
 
 WEIGHTED = TargetedLoss("weighted", 2, _weighted)
-"""``sum_j w_j z_j``, with weights of each row's own in the target's place (Tashiro et al. 2020, equation 1). Not for suites."""
+"""``sum_j w_j z_j``, with weights of each row's own in the target's place (Tashiro et al. 2020, arXiv 2003.06878). Not for suites."""
 
 LOSSES: dict[str, Loss | TargetedLoss] = {
     loss.name: loss

@@ -2,8 +2,7 @@
 
 Idea        climb from the clean rows with no ball around them. A row that stands then says nothing of robustness: its
             gradient misleads, or is absent.
-Source      Carlini et al. 2019 (arXiv 1902.06705), section 5 ("increasing the perturbation budget"); as an indicator:
-            Pintor et al. 2022 (arXiv 2106.09947), section 3.2 (I6).
+Source      Carlini et al. 2019 (arXiv 1902.06705); as an indicator of failure: Pintor et al. 2022 (arXiv 2106.09947, I6).
 Departures  steps as large as a tenth of the box, so that few reach across it.
 Cost        up to ``STEPS + 1`` forwards and ``STEPS`` backwards a row and loss; a row that errs is let go.
 """

@@ -4,8 +4,8 @@ Idea        begin where a random weighting of the logits leads, so that restarts
             have led to an error say which sign pays for the true class and for the class that was reached: later starts
             lean the same way (adaptive direction initialisation). Short runs on ever fewer, ever nearer rows
             (statistics-based discarding) are the suite's part, ``a3.toml``.
-Source      Liu et al. 2022 (arXiv 2203.05154), section 3.2 for the start, 3.3 for discarding; ODI: Tashiro et al. 2020
-            (arXiv 2003.06878), equation 1.
+Source      Liu et al. 2022 (arXiv 2203.05154), its adaptive direction initialisation and its discarding; ODI: Tashiro et
+            al. 2020 (arXiv 2003.06878). The schedule and the weights' ranges are those of the published code.
 Departures  classes are ranked by clean logits, not by those at a random corner, which would be an attack of its own; each
             iterate is evaluated once, not twice; only uniform weights are learnt from; a point counts whatever wrong class
             it lands in, at any step; for K classes weights scale with K / 10 and targets end at K - 1. The published code's

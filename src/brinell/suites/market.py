@@ -4,8 +4,8 @@ Idea        an attack goes down the rows from the nearest, a slice a turn; each 
             such a descent. It can go on down its present descent, or begin the next one at the nearest rows again. What
             either is expected to break for 1,000 passes is read off the slices that it was given so far, and the best of
             all attacks is taken. When the best is expected to break too little, the market closes.
-Source      choosing the attack with the best improvement for its cost: Liu et al. 2023 (AutoAE, arXiv 2208.01912),
-            section 3.2, there offline on a training set, here as the run goes.
+Source      choosing the attack with the best improvement for its cost: Liu et al. 2023 (AutoAE, arXiv 2211.12713),
+            there offline, to build an ensemble; here as the run goes.
 Departures  nothing of theirs but the rule; rows are chosen by margin, and expectations are smoothed as below.
 """
 

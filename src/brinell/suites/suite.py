@@ -118,11 +118,6 @@ class Suite:
         """The same for one attack of the suite."""
         return _rehearsed(self, rows)[stage]
 
-    @property
-    def trades(self) -> bool:
-        """Whether attacks go on while they pay, so that what the suite costs follows from what falls."""
-        return any(rule.pays for rule in self.rules)
-
     def cost_of_attempt(self, stage: int) -> Cost:
         """Passes of one row that goes through one attempt of an attack."""
         attack = self.attacks[stage]
