@@ -1,5 +1,6 @@
 """How much a run may spend: passes for each row, passes in all, or time; kept as written."""
 
+import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
@@ -48,6 +49,11 @@ class Budget:
         if unit in _SECONDS:
             return None
         return int(Fraction(str(count)) * (rows if unit == "/row" else _PASSES[unit]))
+
+    def for_attacks(self, rows: int) -> float:
+        """The passes that attacks and referee may make, once the clean rows have theirs; infinite where time is counted."""
+        passes = self.passes(rows)
+        return math.inf if passes is None else passes - rows
 
     def _parts(self) -> tuple[float, str]:
         form = _FORM.fullmatch(self.text.strip())

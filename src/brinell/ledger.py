@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from brinell.errors import BadInput
 from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, SessionRecord, columns
@@ -22,6 +22,18 @@ _TABLES: dict[type[Record], tuple[str, str]] = {
     FrequencyRecord: ("frequencies", "row"),
     SessionRecord: ("sessions", "session"),
 }
+
+
+class Progress(NamedTuple):
+    """How far the attacks have got."""
+
+    standing: int
+    """Rows that have no witness and are not done with."""
+    fallen: int
+    """Rows that have one."""
+    forwards: int
+    """Passes of attempts that have ended."""
+    backwards: int
 
 
 class Ledger:
@@ -180,6 +192,14 @@ class Ledger:
         """Rows that still stand."""
         query = "SELECT row FROM rows WHERE status = 'pending' AND stage IS NULL"
         return {record["row"] for record in self._db.execute(query)}
+
+    def progress(self) -> Progress:
+        """How far the attacks have got, over all rows."""
+        found = self._db.execute(
+            "SELECT ifnull(sum(status = 'pending' AND stage IS NULL), 0), ifnull(sum(stage IS NOT NULL), 0), "
+            "ifnull(sum(forwards), 0), ifnull(sum(backwards), 0) FROM rows"
+        )
+        return Progress(*found.fetchone())
 
     def to_attack(self) -> dict[int, float]:
         """The rows that attacks are run on, with their margin before any attack, in the order of the selection.

@@ -117,7 +117,9 @@ def _weighted(logits: Logits, y: Labels, weights: Logits) -> PerRow:
 
 
 WEIGHTED = TargetedLoss("weighted", 2, _weighted)
-"""``sum_j w_j z_j``, with weights of each row's own in the target's place (Tashiro et al. 2020, arXiv 2003.06878). Not for suites."""
+"""``sum_j w_j z_j``, with weights of each row's own in the target's place (Tashiro et al. 2020, arXiv 2003.06878).
+
+Not for suites."""
 
 LOSSES: dict[str, Loss | TargetedLoss] = {
     loss.name: loss

@@ -159,17 +159,19 @@ class Run:
 
         A budget that runs out ends the attacks as if the suite were through; ``cut`` says so.
         """
-        passes, planned = self._budget(), Planned(self.suite.cost(len(self.places)))
+        budget, rows = self.subject.budget, len(self.places)
+        passes = math.inf if budget is None else budget.for_attacks(rows)
+        planned = Planned(self.suite.cost(rows))
         programme = self.suite.programme(Recorded(self.ledger), seed=self.subject.seed, budget=passes)
         for assignment in programme.turns():
             done = {attempt.row for attempt in self.ledger.of_turn(assignment.turn)}
             standing = self.ledger.to_attempt()
             own = self.suite.cost_of_attempt(assignment.stage)
             planned.take(own, len(assignment.rows), len(programme.standing))
-            rows = [row for row in assignment.rows if row in standing and row not in done]
-            if not rows:
+            left = [row for row in assignment.rows if row in standing and row not in done]
+            if not left:
                 continue
-            todo = replace(assignment, rows=rows, attack=self._informed(assignment))
+            todo = replace(assignment, rows=left, attack=self._informed(assignment))
             tally = self._tally(todo, own, planned.left())
             observer(tally.moment())
             for step in self.engine.run(todo, self._clean):
@@ -201,25 +203,20 @@ class Run:
         ]
         return assignment.attack.learn(successes, self.subject.seed, self.engine.classes)
 
-    def _budget(self) -> float:
-        """Passes that attacks and referee may make: the clean rows' own are made already."""
-        passes = None if self.subject.budget is None else self.subject.budget.passes(len(self.places))
-        return math.inf if passes is None else passes - len(self.places)
-
     def _out_of_time(self) -> bool:
         seconds = None if self.subject.budget is None else self.subject.budget.seconds
         return seconds is not None and self.before + time.perf_counter() - self.started > seconds
 
     def _tally(self, assignment: Assignment, own: Cost, after: Cost) -> Tally:
-        records = self.ledger.rows()
-        spent = Cost(sum(record.forwards for record in records), sum(record.backwards for record in records))
+        counted = self.ledger.progress()
+        spent = Cost(counted.forwards, counted.backwards)
         attempts = assignment.attack.attempts()
         return Tally(
             label=title(assignment.attack) + (f" {assignment.attempt + 1}/{attempts}" if attempts > 1 else ""),
             own=own,
             after=after,
-            standing=sum(record.status == "pending" and record.stage is None for record in records),
-            fallen=sum(record.stage is not None for record in records),
+            standing=counted.standing,
+            fallen=counted.fallen,
             under_way=len(assignment.rows),
             settled=spent,
             spent=spent,

@@ -65,9 +65,7 @@ def suite(reading: Reading) -> Iterator[Finding]:
     """The suite's digest is that of its attacks, and each attempt made the passes that its attack makes."""
     suite = suite_of(reading.manifest.suite)
     yield equal("suite", suite.digest(), reading.manifest.suite["digest"])
-    alone = [
-        Cost(*(passes // attack.attempts() for passes in attack.cost())).times(suite.looks) for attack in suite.attacks
-    ]
+    alone = [suite.cost_of_attempt(stage) for stage in range(len(suite.attacks))]
     off = []
     for attempt in reading.attempts:
         whole, made = alone[attempt.stage], Cost(attempt.forwards, attempt.backwards)
@@ -137,10 +135,8 @@ def statuses(reading: Reading) -> Iterator[Finding]:
 def schedule(reading: Reading) -> Iterator[Finding]:
     """Each turn gave the rows that the suite names the attempt that it names, which is found again from the record."""
     manifest, record = reading.manifest, _Record(reading)
-    passes = Budget(manifest.budget).passes(len(reading.rows)) if manifest.budget else None
-    programme = suite_of(manifest.suite).programme(
-        record, seed=manifest.seed, budget=math.inf if passes is None else passes - len(reading.rows)
-    )
+    passes = math.inf if manifest.budget is None else Budget(manifest.budget).for_attacks(len(reading.rows))
+    programme = suite_of(manifest.suite).programme(record, seed=manifest.seed, budget=passes)
     off: list[int] = []
     through = manifest.state == "complete" and manifest.cut != "time"
     seen = 0
@@ -155,7 +151,7 @@ def schedule(reading: Reading) -> Iterator[Finding]:
             break  # where the run was cut off
     if seen < len(record.turns):
         off += sorted(record.turns)[seen:]
-    spent = None if manifest.budget is None else "passes" if passes is not None else "time"
+    spent = None if manifest.budget is None else "passes" if passes < math.inf else "time"
     if manifest.cut not in (None, spent):
         off.append(len(record.turns))
     if not off and through and programme.cut != (manifest.cut == "passes"):

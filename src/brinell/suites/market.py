@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from brinell.queries import Attack
-from brinell.suites.rules import Brought, Rule, nearest, slice_length
+from brinell.suites.rules import Brought, Rule, how_many, nearest
 
 BELIEF = 0.5
 """Rows that an attack is believed to have broken beside those that it did, so that one fruitless slice does not end it; the
@@ -88,7 +88,7 @@ class Stall:
         """The next slice of a descent."""
         seen = self.descents[attempt].seen if attempt < len(self.descents) else set()
         below = {row: margin for row, margin in standing.items() if row not in seen}
-        return nearest(below, slice_length(len(standing), self.rule))
+        return nearest(below, how_many(len(standing), self.rule))
 
     def take(self, attempt: int, rows: Collection[int], brought: Brought) -> None:
         """Enter what a turn brought."""

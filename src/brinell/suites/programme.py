@@ -1,12 +1,11 @@
 """A suite in motion: which rows get which attack next, from what the turns before have brought."""
 
-import math
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from brinell.queries import Attack, Cost
 from brinell.suites.market import Market, Stall
-from brinell.suites.rules import Brought, Field, Rule, chosen, nearest
+from brinell.suites.rules import Brought, Field, Rule, chosen, how_many, nearest
 
 NEARER = 0.99
 """An attack came nearer to an error on a row if it met less than this share of the least margin met before."""
@@ -27,6 +26,11 @@ class Assignment:
     """Indices in the data set."""
 
 
+def cost_of_attempt(attack: Attack, looks: int) -> Cost:
+    """Passes of one row that goes through one attempt, with so many passes over each point of a query."""
+    return Cost(*(passes * looks // attack.attempts() for passes in attack.cost()))
+
+
 REHEARSED = 1000
 """Rows of a rehearsal, where nothing is said."""
 
@@ -35,8 +39,9 @@ class Rehearsal:
     """A field on which nothing falls, to find out what a suite costs there."""
 
     def __init__(self, alone: Sequence[Cost], count: int) -> None:
-        self.alone, self.count = alone, count
+        self.alone = alone
         """Passes of one row in one attempt of each attack."""
+        self.count = count
         self.passes = 0
 
     def rows(self) -> dict[int, float]:
@@ -95,39 +100,33 @@ class Programme:
         if not self._wanted(stage):
             return
         for attempt in range(attack.attempts()):
-            rows = self._paid(stage, chosen(self.standing, rule, f"{self.seed} {stage}"))
-            if rule.sample and len(rows) < min(rule.sample, len(self.standing)):  # fewer, but drawn by lot all the same
-                rows = chosen(self.standing, replace(rule, sample=len(rows)), f"{self.seed} {stage}") if rows else []
-            if rows:
+            count = self._paid(stage, how_many(len(self.standing), rule))
+            if rows := chosen(self.standing, rule, f"{self.seed} {stage}", count):
                 yield from self._turn(stage, attempt, rows)
 
     def _traded(self, first: int, end: int) -> Iterator[Assignment]:
         stages = [stage for stage in range(first, end) if self._wanted(stage)]
         market = Market([Stall(*self.ruled[stage]) for stage in stages])
         while (best := market.best(self.standing)) is not None:
-            offer, rows = best
-            rows = self._paid(stages[offer.stall], rows)
+            offer, offered = best
+            stage = stages[offer.stall]
+            rows = nearest({row: self.standing[row] for row in offered}, self._paid(stage, len(offered)))
             if not rows:
                 return
-            brought = yield from self._turn(stages[offer.stall], offer.attempt, rows)
+            brought = yield from self._turn(stage, offer.attempt, rows)
             market.stalls[offer.stall].take(offer.attempt, rows, brought)
 
     def _wanted(self, stage: int) -> bool:
         rule = self.ruled[stage][1]
         return not rule.needs or (stage > 0 and len(self.gained[stage - 1]) >= rule.needs)
 
-    def _price(self, stage: int) -> int:
-        """Passes of one row that goes through one attempt, its referee's included."""
-        attack = self.ruled[stage][0]
-        return sum(attack.cost()) // attack.attempts() * self.looks + 1
-
-    def _paid(self, stage: int, rows: list[int]) -> list[int]:
-        """As many of the rows as one attempt can still be paid for, the nearest to an error."""
-        count = len(rows) if math.isinf(self.budget) else max(int(self.budget // self._price(stage)), 0)
-        if count >= len(rows):
-            return rows
+    def _paid(self, stage: int, wanted: int) -> int:
+        """For how many of so many rows one attempt can still be paid, each row's referee included."""
+        price = sum(cost_of_attempt(self.ruled[stage][0], self.looks)) + 1
+        if wanted * price <= self.budget:
+            return wanted
         self.cut = True
-        return nearest({row: self.standing[row] for row in rows}, count)
+        return max(int(self.budget // price), 0)
 
     def _turn(self, stage: int, attempt: int, rows: list[int]) -> Generator[Assignment, None, Brought]:
         yield Assignment(self.turn, stage, self.ruled[stage][0], attempt, rows)

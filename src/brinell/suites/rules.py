@@ -71,19 +71,17 @@ class Field(Protocol):
         ...
 
 
-def chosen(standing: Mapping[int, float], rule: Rule, key: str) -> list[int]:
-    """The rows that an attempt gets of those that stand, in their order; ``key`` names the random draw of a sample."""
-    if rule.sample:
-        lots = {row: hashlib.sha256(f"{key} {row}".encode()).digest() for row in standing}
-        return _first(standing, sorted(standing, key=lots.__getitem__), rule.sample)
-    if rule.share >= 1:
-        return list(standing)
-    return nearest(standing, slice_length(len(standing), rule))
-
-
-def slice_length(standing: int, rule: Rule) -> int:
+def how_many(standing: int, rule: Rule) -> int:
     """How many rows an attempt gets of so many that stand."""
-    return max(math.ceil(rule.share * standing), rule.fewest)
+    return min(rule.sample or max(math.ceil(rule.share * standing), rule.fewest), standing)
+
+
+def chosen(standing: Mapping[int, float], rule: Rule, key: str, count: int) -> list[int]:
+    """So many of the rows that stand, in their order: the nearest, or a sample, of which ``key`` names the draw."""
+    if not rule.sample:
+        return nearest(standing, count)
+    lots = {row: hashlib.sha256(f"{key} {row}".encode()).digest() for row in standing}
+    return _first(standing, sorted(standing, key=lots.__getitem__), count)
 
 
 def nearest(standing: Mapping[int, float], count: int) -> list[int]:

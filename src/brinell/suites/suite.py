@@ -19,7 +19,7 @@ from brinell.draws import Draws, draws_of
 from brinell.errors import BadInput
 from brinell.geometry import NORMS, Norm
 from brinell.queries import Attack, Cost
-from brinell.suites.programme import REHEARSED, Programme, Rehearsal
+from brinell.suites.programme import REHEARSED, Programme, Rehearsal, cost_of_attempt
 from brinell.suites.rules import RULED, Field, Rule, rule_of, rule_table
 
 DEFAULT = "brinell"
@@ -120,8 +120,7 @@ class Suite:
 
     def cost_of_attempt(self, stage: int) -> Cost:
         """Passes of one row that goes through one attempt of an attack."""
-        attack = self.attacks[stage]
-        return Cost(*(passes * self.looks // attack.attempts() for passes in attack.cost()))
+        return cost_of_attempt(self.attacks[stage], self.looks)
 
     def attempts(self) -> int:
         """Attempts on one row that stands to the end, over all attacks."""
