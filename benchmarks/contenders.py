@@ -13,72 +13,34 @@ alike: a row is broken if its point lies in the box and within ``eps (1 + 1e-5)`
 
 import argparse
 import logging
-import random
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from math import cos, pi
 from pathlib import Path
 
-import numpy as np
 import torch
 from autoattack import loaded
+from contest import BATCH, ORDER, Case, Craft, brinells, judged, seeded
 from counting import Counted
 
-import brinell
-
-SLACK = 1e-5
-ORDER = {"linf": float("inf"), "l2": 2.0, "l1": 1.0}
-NAMES = {"linf": "Linf", "l2": "L2", "l1": "L1"}
-BATCH = 250
 LIBRARIES = ("pyautoattack", "torchattacks", "adversarial-robustness-toolbox")
-
-
-@dataclass(frozen=True)
-class Case:
-    """What a contender gets: the counted model, rows in [0, 1], a threat, a seed."""
-
-    model: Counted
-    x: torch.Tensor
-    y: torch.Tensor
-    norm: str
-    eps: float
-    seed: int
-
-
-def brinells(suite: str) -> Callable[[Case], torch.Tensor]:
-    def craft(at: Case) -> torch.Tensor:
-        threat = brinell.Threat(at.norm, at.eps)
-        result = brinell.evaluate(at.model, at.x, at.y, threat=threat, suite=suite, seed=at.seed, batch_size=BATCH)
-        passes = result.figures.passes
-        assert at.model.forwards == passes.forwards + passes.preflight_forwards, "Brinell's counters disagree"
-        assert at.model.backwards == passes.backwards + passes.preflight_backwards, "Brinell's counters disagree"
-        points = at.x.clone()
-        for record in result.rows:
-            if (witness := result.witness(record.row)) is not None:
-                points[record.row] = torch.from_numpy(witness)
-        return points
-
-    return craft
 
 
 def pyautoattacks(at: Case) -> torch.Tensor:
     from pyautoattack import AutoAttack
 
     logging.getLogger("auto-attack").setLevel(logging.ERROR)
-    suite = AutoAttack(at.model, eps=at.eps, norm=NAMES[at.norm], seed=at.seed, version="standard")
+    suite = AutoAttack(at.model, eps=at.eps, norm=at.title, seed=at.seed, version="standard")
     return suite.run_standard_evaluation(at.x, at.y, batch_size=BATCH)[0]
 
 
 def torchattackss(at: Case) -> torch.Tensor:
     import torchattacks
 
-    suite = torchattacks.AutoAttack(
-        at.model, norm=NAMES[at.norm], eps=at.eps, version="standard", n_classes=10, seed=at.seed
-    )
+    suite = torchattacks.AutoAttack(at.model, norm=at.title, eps=at.eps, version="standard", n_classes=10, seed=at.seed)
     return torch.cat([suite(x, y) for x, y in zip(at.x.split(BATCH), at.y.split(BATCH), strict=True)])
 
 
@@ -93,7 +55,7 @@ def arts(at: Case) -> torch.Tensor:
         nb_classes=10,
         clip_values=(0.0, 1.0),
     )
-    suite = AutoAttack(asked, norm=ORDER[at.norm], eps=at.eps, eps_step=2 * at.eps, batch_size=BATCH)
+    suite = AutoAttack(asked, norm=at.order, eps=at.eps, eps_step=2 * at.eps, batch_size=BATCH)
     return torch.from_numpy(suite.generate(at.x.numpy(), at.y.numpy()))
 
 
@@ -130,7 +92,7 @@ def _probabilities(logits: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor,
     return own, shares.scatter(1, y[:, None], -1).amax(1)
 
 
-CONTENDERS: dict[str, tuple[Callable[[Case], torch.Tensor], str | None, tuple[str, ...]]] = {
+CONTENDERS: dict[str, tuple[Craft, str | None, tuple[str, ...]]] = {
     "brinell": (brinells("brinell"), None, ("linf", "l2", "l1")),
     "a3": (brinells("a3"), None, ("linf", "l2")),
     "autoattack": (brinells("autoattack"), None, ("linf", "l2", "l1")),
@@ -142,18 +104,6 @@ CONTENDERS: dict[str, tuple[Callable[[Case], torch.Tensor], str | None, tuple[st
 """What crafts the points, the package that it needs, and its norms."""
 
 
-def broken(at: Case, points: torch.Tensor) -> tuple[set[int], int]:
-    """Rows that stand, by their place, and how many points lie outside ball or box."""
-    distance = (points.double() - at.x.double()).flatten(1).norm(ORDER[at.norm], dim=1)
-    inside = ((points >= 0) & (points <= 1)).flatten(1).all(1) & (distance <= at.eps * (1 + SLACK))
-    with torch.no_grad():
-        errs, erred = (
-            torch.cat([at.model.model(piece).argmax(1) for piece in tried.split(BATCH)]) != at.y
-            for tried in (points, at.x)
-        )
-    return set((~erred & ~(inside & errs)).nonzero().squeeze(1).tolist()), int((~inside).sum())
-
-
 def outcomes(given: argparse.Namespace, name: str, eps: float) -> Iterator[tuple[str, set[int], int, int, int, float]]:
     net, x, y = loaded(name, given.data)
     rows = slice(given.first, given.first + given.rows)
@@ -162,9 +112,7 @@ def outcomes(given: argparse.Namespace, name: str, eps: float) -> Iterator[tuple
         if given.norm not in norms or (package and not installed(package)):
             print(f"left out: {contender}", flush=True)
             continue
-        random.seed(given.seed)
-        np.random.seed(given.seed)
-        torch.manual_seed(given.seed)
+        seeded(given.seed)
         case = Case(
             Counted(net).eval(), torch.from_numpy(x[rows]), torch.from_numpy(y[rows]), given.norm, eps, given.seed
         )
@@ -173,7 +121,7 @@ def outcomes(given: argparse.Namespace, name: str, eps: float) -> Iterator[tuple
             warnings.simplefilter("ignore")
             points = craft(case).detach()
         seconds = time.process_time() - start
-        standing, outside = broken(case, points)
+        standing, outside = judged(case, points)
         yield contender, standing, outside, case.model.forwards, case.model.backwards, seconds
 
 
@@ -193,7 +141,7 @@ def compare(given: argparse.Namespace, name: str, written: str) -> None:
     rows = f"rows {given.first} to {given.first + given.rows - 1}"
     versions = ", ".join(f"{package} {installed(package)}" for package in LIBRARIES if installed(package))
     print(
-        f"\n**{name}, {NAMES[given.norm]} {written}, {rows}, seed {given.seed}** ({versions}, torch {torch.__version__})\n"
+        f"\n**{name}, {given.norm.capitalize()} {written}, {rows}, seed {given.seed}** ({versions}, torch {torch.__version__})\n"
     )
     print("| suite | stands | above the union of all | outside | forwards | backwards | passes a row | CPU s |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")

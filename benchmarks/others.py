@@ -13,34 +13,29 @@ the referee. Seconds are CPU time of one process on one thread.
 """
 
 import argparse
-import random
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.metadata import version
 from types import ModuleType
 from unittest.mock import MagicMock
 
 import foolbox
-import numpy as np
 import torch
 import torchattacks
 from art.attacks import EvasionAttack, evasion
 from art.estimators.classification import PyTorchClassifier
+from contest import BATCH, Case, Craft, brinells, judged, seeded
 from counting import Counted
 from torch import nn
 
-import brinell
 from brinell import zoo
 from brinell.attacks.square import Square
 from brinell.suites.suite import Suite
 
 MODEL = "fmnist-at"
 EPS = {"linf": 0.1, "l2": 1.5}
-SLACK = 1e-5
-BATCH = 250
 TORCH = "2.13.0+cpu"
 LIBRARIES = ("foolbox", "adversarial-robustness-toolbox", "torchattacks", "adv-lib")
 QUICK = ("pgd", "apgd-ce")
@@ -59,47 +54,6 @@ NOTES = """\
 - adv-lib: APGD climbs DLR unless told. APGD-T climbs the target over the highest other class, not over the true one, and
   takes a point only if it lands on the target. FAB knows no eps: for a row that stands it returns the nearest point it
   found, outside the ball. No row is let go within a search. It imports torchvision, visdom and distutils."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """What a contender gets: the counted model, rows in [0, 1], a threat, a seed."""
-
-    model: Counted
-    x: torch.Tensor
-    y: torch.Tensor
-    norm: str
-    eps: float
-    seed: int
-
-    @property
-    def title(self) -> str:
-        return self.norm.capitalize()
-
-    @property
-    def order(self) -> float:
-        return {"linf": float("inf"), "l2": 2.0}[self.norm]
-
-
-Craft = Callable[[Case], torch.Tensor]
-"""A contender: the points it returns for the rows of a case."""
-
-
-def brinells(suite: str | Suite) -> Craft:
-    def craft(at: Case) -> torch.Tensor:
-        threat = brinell.Threat(at.norm, at.eps)
-        result = brinell.evaluate(at.model, at.x, at.y, threat=threat, suite=suite, seed=at.seed, batch_size=BATCH)
-        passes = result.figures.passes
-        assert at.model.forwards == passes.forwards + passes.preflight_forwards, "Brinell's counters disagree"
-        assert at.model.backwards == passes.backwards + passes.preflight_backwards, "Brinell's counters disagree"
-        points = at.x.clone()
-        for record in result.rows:
-            witness = result.witness(record.row)
-            if witness is not None:
-                points[record.row] = torch.from_numpy(witness)
-        return points
-
-    return craft
 
 
 def foolboxes_pgd(at: Case) -> torch.Tensor:
@@ -183,15 +137,6 @@ ATTACKS: dict[str, dict[str, Craft]] = {
 }  # fmt: skip
 
 
-def judged(at: Case, points: torch.Tensor) -> tuple[int, int]:
-    """How many rows stand, and how many points lie outside ball or box."""
-    distance = (points.double() - at.x.double()).flatten(1).norm(at.order, dim=1)
-    inside = ((points >= 0) & (points <= 1)).flatten(1).all(1) & (distance <= at.eps * (1 + SLACK))
-    with torch.no_grad():
-        errs, erred = (at.model.model(tried).argmax(1) != at.y for tried in (points, at.x))
-    return int((~erred & ~(inside & errs)).sum()), int((~inside).sum())
-
-
 def compare(attack: str, norm: str, net: nn.Module, x: torch.Tensor, y: torch.Tensor, seeds: int) -> None:
     """A line of the table for each library that has the attack."""
     for library, craft in ATTACKS[attack].items():
@@ -199,15 +144,14 @@ def compare(attack: str, norm: str, net: nn.Module, x: torch.Tensor, y: torch.Te
             continue  # it has none
         verdicts, forwards, backwards, seconds = [], 0, 0, 0.0
         for seed in range(seeds):
-            random.seed(seed)
-            np.random.seed(seed)
-            torch.manual_seed(seed)
+            seeded(seed)
             case = Case(Counted(net).eval(), x, y, norm, EPS[norm], seed)
             start = time.process_time()
             points = craft(case)
             seconds += time.process_time() - start
             forwards, backwards = forwards + case.model.forwards, backwards + case.model.backwards
-            verdicts.append(judged(case, points.detach()))
+            left, astray = judged(case, points.detach())
+            verdicts.append((len(left), astray))
         standing, outside = (" ".join(map(str, found)) for found in zip(*verdicts, strict=True))
         print(
             f"| {attack} | {norm} {EPS[norm]:g} | {library} | {standing} | {outside} | {forwards / seeds:,.0f} | "
