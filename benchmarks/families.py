@@ -36,7 +36,7 @@ TOLERANCE = 1e-5
 """Logit units of the model underneath; float32 may see either sign of a smaller margin."""
 LOW, HIGH = 0.0, 1.0
 TRAP_SLOPE, TRAP_BIAS = 80.0, -14.0
-COLUMNS = ("pgd", "apgd-ce", "apgd-dlr", "apgd-t", "fab-t", "fab", "square", "autoattack", "brinell")
+COLUMNS = ("pgd", "apgd-ce", "apgd-dlr", "apgd-t", "fab-t", "fab", "square", "autoattack", "a3", "brinell")
 
 Worst = Callable[[Tensor, Tensor, Norm, float], Tensor]
 """Takes inputs, labels, norm and eps; gives the exact worst margin of each row."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -212,6 +213,16 @@ def test_changed_manifest_is_named(run: Path, verified: Verify, change: Callable
     code, findings = verified(run)
     assert code == 4
     assert any("manifest.json" in check for check in failed(findings))
+
+
+def test_any_key_renamed_in_the_manifest_is_named(run: Path, verified: Verify) -> None:
+    """As one changed byte does: none may break a check instead of failing it."""
+    text = (run / "manifest.json").read_text("utf-8")
+    for key in sorted(set(re.findall(r'"(\w+)":', text)) - {"format"}):
+        (run / "manifest.json").write_text(text.replace(f'"{key}":', f'"{key}_":'), "utf-8")
+        code, findings = verified(run)
+        assert code == 4, key
+        assert any("manifest.json" in check for check in failed(findings)), key
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from brinell.errors import BadInput
 from brinell.spec import Spec
@@ -131,14 +131,14 @@ def read_manifest(folder: Path) -> Manifest:
                 f"run {folder}",
                 got=f"format {table['format']}",
                 expected=f"format {FORMAT}",
-                remedy=f"Read it with Brinell {(table.get('environment') or {}).get('brinell', 'of its time')}.",
+                remedy=f"Read it with Brinell {_version(table)}.",
             )
         return Manifest.model_validate(table)
     except OSError:
         raise BadInput(
             f"run {folder}", got=f"no {MANIFEST}", expected="the folder of a run", remedy="Check the path."
         ) from None
-    except (json.JSONDecodeError, ValidationError) as error:
+    except ValueError as error:  # of JSON, of UTF-8, or of pydantic
         reason = str(error).splitlines()[0]
         raise BadInput(
             f"run {folder}",
@@ -146,6 +146,11 @@ def read_manifest(folder: Path) -> Manifest:
             expected="JSON",
             remedy="It was changed.",
         ) from None
+
+
+def _version(table: dict[str, Any]) -> str:
+    environment = table.get("environment")
+    return str(environment.get("brinell", "of its time")) if isinstance(environment, dict) else "of its time"
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -62,12 +62,10 @@ def verify_with_model(folder: Path, model: TorchModel, rows: Rows) -> list[Findi
         reading = read_run(folder)
     except Exception:  # what cannot be read is named by ``verify_files``
         return []
-    manifest = reading.manifest
-    found = [
-        equal("model fingerprint", model.fingerprint(), manifest.model["fingerprint"]),
-        equal("data", rows.digest(), manifest.data["digest"]),
-    ]
-    if found[1].holds:
+    found = _made("model fingerprint", partial(by_model.fingerprint, reading, model))
+    data = _made("data", partial(by_model.data, reading, rows))
+    found += data
+    if all(finding.holds for finding in data):
         said = by_model.decisions if reading.randomised is None else by_model.frequencies
         with model.undisturbed():
             found += _made(said.__name__, lambda: said(reading, model, rows))

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from brinell.checks.finding import Finding
+from brinell.checks.finding import Finding, equal
 from brinell.checks.points import CHUNK, points_of
 from brinell.losses import margin_of
 from brinell.models.torch_model import TorchModel
@@ -17,6 +17,16 @@ from brinell.random import stream_key
 from brinell.records import RowRecord
 from brinell.result import Reading
 from brinell.rows import Rows
+
+
+def fingerprint(reading: Reading, model: TorchModel) -> Iterator[Finding]:
+    """It is the model that was attacked."""
+    yield equal("model fingerprint", model.fingerprint(), reading.manifest.model["fingerprint"])
+
+
+def data(reading: Reading, rows: Rows) -> Iterator[Finding]:
+    """They are the rows that were attacked."""
+    yield equal("data", rows.digest(), reading.manifest.data["digest"])
 
 
 def decisions(reading: Reading, model: TorchModel, rows: Rows) -> Iterator[Finding]:
