@@ -1,11 +1,13 @@
 """Writes what is made from the code: ``python docs/generate.py``; with a run's folder, the README's picture of it too."""
 
 import io
+import json
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
+from brinell.claims.files import schema
 from brinell.manifest import FORMAT, Environment, Manifest
 from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, SessionRecord, columns, field_docs
 from brinell.report.text import print_text
@@ -41,6 +43,11 @@ broken = [row for row in rows if row["status"] == "broken"]
 x_adv = [witnesses[row["place"]] for row in broken]
 ```
 """
+
+
+def claim_schema() -> str:
+    """The JSON Schema of a claim."""
+    return json.dumps(schema(), indent=2) + "\n"
 
 
 def run_folder_page() -> str:
@@ -99,5 +106,6 @@ SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www
 
 if __name__ == "__main__":
     (HERE / "run-folder.md").write_text(run_folder_page(), encoding="utf-8")
+    (HERE / "claim.schema.json").write_text(claim_schema(), encoding="utf-8")
     if sys.argv[1:]:  # the folder of a run
         (HERE / "images" / "run.svg").write_text(picture_of(Path(sys.argv[1])), encoding="utf-8")

@@ -21,6 +21,12 @@ FULL: dict[str, Any] = {
     "seed": 7,
     "budget": "500/row",
     "batch_size": 64,
+    "declared": {
+        "data": "CIFAR-10",
+        "preprocessing": "none",
+        "training_data": "its training set",
+        "training_attack": "none",
+    },
 }
 SHORT: dict[str, Any] = {"model": "net.py:load", "data": "rows.npz", "threat": {"norm": "linf", "eps": 0.25}}
 

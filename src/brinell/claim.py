@@ -1,59 +1,75 @@
-"""A claim: one figure in one line that never loses its conditions."""
+"""The claim that a run supports, and the threat model that it was made under."""
 
-from dataclasses import dataclass
+import json
 
+from brinell.claims.claim import AttackSuite, Claim, ClaimedModel, Cost, Data, Figure, ThreatModel
 from brinell.frequencies import Frequency, RandomisedFigures
 from brinell.manifest import Manifest
 from brinell.metrics import Figures, Proportion
+from brinell.suites.rules import RULED
 from brinell.threat import Threat
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A robust accuracy with all that it depends on."""
-
-    figure: Proportion | Frequency
-    """Of a randomised model, the expected robust accuracy."""
-    rows: str
-    """Data and selection."""
-    threat: str
-    suite: str
-    """Name and version."""
-    model: str
-    """Source and the start of its fingerprint."""
-    cost: str
-    """Passes."""
-    errors: int
-    """Rows that could not be judged: in the denominator, in no numerator."""
-    state: str
-    """Empty where the run is complete; else what is missing."""
-
-    def line(self) -> str:
-        """The claim in one line."""
-        name = "robust accuracy" if isinstance(self.figure, Proportion) else "expected robust accuracy"
-        bound = f"{name}, at most" if not self.state else f"{name} ({self.state})"
-        errors = f", {self.errors} rows in error counted as not robust" if self.errors else ""
-        conditions = (self.rows, self.threat, f"suite {self.suite}", f"model {self.model}", self.cost)
-        return " | ".join((f"{bound} {self.figure}{errors}", *conditions))
 
 
 def claim_of(manifest: Manifest, figures: Figures, randomised: RandomisedFigures | None) -> Claim:
     """The claim that a run supports."""
-    data, model, suite = manifest.data, manifest.model, manifest.suite
-    passes = figures.passes
+    data, declared = manifest.data, manifest.spec.declared if manifest.spec is not None else None
     return Claim(
-        figure=figures.robust_accuracy if randomised is None else randomised.expected,
-        rows=f"{data['source']} rows {data['selection']} ({data['digest'][:12]})",
-        threat=threat_of(manifest).describe(),
-        suite=f"{suite['name']} v{suite['version']}"
-        + (f" cut at its budget of {manifest.budget}" if manifest.cut else "")
-        + (f" with {randomised.draws.attack} draws a query" if randomised is not None else ""),
-        model=f"{model['source']} ({model['fingerprint'][:12]})",
-        cost=f"{passes.forwards:,} forward and {passes.backwards:,} backward passes",
+        made_by=f"run {manifest.run}, Brinell {manifest.environment.brinell}",
+        quantity="robust accuracy" if randomised is None else "expected robust accuracy",
+        figure=_figure(figures.robust_accuracy if randomised is None else randomised.expected),
+        clean=_figure(figures.clean_accuracy if randomised is None else randomised.clean),
+        data=Data(
+            name=data["source"],
+            known_as=declared.data if declared is not None else None,
+            rows=data["selection"],
+            digest=data["digest"],
+            preprocessing=declared.preprocessing if declared is not None else None,
+        ),
+        threat=ThreatModel(
+            **{key: manifest.threat[key] for key in ("norm", "low", "high", "goal", "access")},
+            eps=manifest.threat["eps_text"],
+        ),
+        suite=_suite(manifest, randomised),
+        model=ClaimedModel(
+            name=manifest.model["source"],
+            fingerprint=manifest.model["fingerprint"],
+            training_attack=declared.training_attack if declared is not None else None,
+            training_data=declared.training_data if declared is not None else None,
+        ),
+        cost=Cost(forwards=figures.passes.forwards, backwards=figures.passes.backwards),
         errors=figures.status["error"] if randomised is None else randomised.failed,
         state=""
         if figures.complete
         else f"run {'out of budget' if manifest.cut else 'incomplete'}, {figures.status['pending']} rows pending",
+    )
+
+
+def _figure(figure: Proportion | Frequency) -> Figure:
+    count = figure.count if isinstance(figure, Proportion) else figure.total
+    named = isinstance(figure, Proportion) and figure.denominator == "initially correct rows"
+    return Figure(
+        value=figure.value,
+        count=count,
+        of=figure.of,
+        denominator="initially correct rows" if named else "all rows",
+        undecided=figure.undecided,
+        text=str(figure),
+    )
+
+
+def _suite(manifest: Manifest, randomised: RandomisedFigures | None) -> AttackSuite:
+    suite = manifest.suite
+    own = [{key: value for key, value in attack.items() if key not in RULED} for attack in suite["attacks"]]
+    return AttackSuite(
+        name=suite["name"],
+        version=suite["version"],
+        digest=suite["digest"],
+        attacks=tuple(json.dumps(attack, sort_keys=True) for attack in own),
+        uneven=own != suite["attacks"],
+        seeds=str(manifest.seed),
+        budget=manifest.budget,
+        cut=manifest.cut is not None,
+        draws=None if randomised is None else randomised.draws.attack,
     )
 
 

@@ -20,6 +20,7 @@ from brinell.errors import (
     EXIT_DONE,
     EXIT_INCOMPLETE,
     EXIT_KILLED_BY_SECOND_INTERRUPT,
+    EXIT_OPEN,
     EXIT_VERIFICATION_FAILED,
     BadInput,
     BrinellError,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from brinell.subject import Subject
 
 EXIT_CODES = """Exit codes: 0 done · 2 bad input, nothing was attacked · 3 run incomplete, go on with --resume ·
-4 verification failed · 5 the model failed · 130 killed by a second Ctrl-C."""
+4 verification failed · 5 the model failed · 6 nothing follows, or a claim leaves fields out · 130 killed by a second Ctrl-C."""
 
 app = App(
     name="brinell",
@@ -230,6 +231,79 @@ def report(folder: Path, /, *, format: Literal["text", "json", "markdown"] = "te
     reading = read_run(folder)
     {"text": as_text, "json": as_json, "markdown": as_markdown}[format](reading)
     return EXIT_DONE if reading.figures.complete else EXIT_INCOMPLETE
+
+
+@app.command
+def compare(
+    *sources: str,
+    robustbench: Path | None = None,
+    json: bool = False,
+) -> int:
+    """Say what follows from two claims, and what does not; of more than two, which are comparable at all.
+
+    Parameters
+    ----------
+    sources
+        The folder of a run, a claim (.toml or .json), or robustbench:DATASET/THREAT/MODEL; two or more.
+    robustbench
+        The folder model_info of a checkout of RobustBench's repository. [default: $BRINELL_ROBUSTBENCH]
+    json
+        Print the verdict as JSON.
+    """
+    from brinell.claims.compare import compare as compared
+    from brinell.claims.groups import grouped
+    from brinell.claims.sources import account_from
+    from brinell.report import claims as shown
+
+    if len(sources) < 2 or len(set(sources)) < len(sources):
+        raise BadInput(
+            "compare",
+            got=" ".join(sources) or "nothing",
+            expected="two sources or more, each once",
+            remedy="Name them.",
+        )
+    accounts = [account_from(source, robustbench) for source in sources]
+    if len(accounts) > 2:
+        (shown.groups_as_json if json else shown.groups_as_text)(grouped(accounts))
+        return EXIT_DONE
+    verdict = compared(*accounts)
+    (shown.verdict_as_json if json else shown.verdict_as_text)(verdict)
+    return EXIT_OPEN if verdict.better is None else EXIT_DONE
+
+
+@app.command
+def check(
+    source: str | None = None,
+    /,
+    *,
+    robustbench: Path | None = None,
+    schema: bool = False,
+    json: bool = False,
+) -> int:
+    """Ask of a claim what a reader must ask: each question answered, or missing, and what cannot be concluded.
+
+    Parameters
+    ----------
+    source
+        A claim from a paper or a slide (.toml or .json), the folder of a run, or robustbench:DATASET/THREAT/MODEL.
+    robustbench
+        The folder model_info of a checkout of RobustBench's repository. [default: $BRINELL_ROBUSTBENCH]
+    schema
+        Print the JSON Schema of a claim instead.
+    json
+        Print the answers as JSON.
+    """
+    from brinell.report import claims as shown
+
+    if schema:
+        shown.schema_as_json()
+        return EXIT_DONE
+    if source is None:
+        raise BadInput("check", got="nothing", expected="a claim, a run or an entry", remedy="Name it.")
+    from brinell.claims.sources import account_from
+
+    claim = account_from(source, robustbench).claim
+    return EXIT_DONE if (shown.questions_as_json if json else shown.questions_as_text)(source, claim) else EXIT_OPEN
 
 
 @app.command

@@ -5,6 +5,8 @@ EXIT_BAD_INPUT = 2
 EXIT_INCOMPLETE = 3
 EXIT_VERIFICATION_FAILED = 4
 EXIT_MODEL_FAILED = 5
+EXIT_OPEN = 6
+"""Nothing can be concluded, or a claim leaves out what a reader must ask."""
 EXIT_KILLED_BY_SECOND_INTERRUPT = 130
 
 

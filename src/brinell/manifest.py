@@ -22,7 +22,7 @@ FREQUENCIES_TABLE = "frequencies.parquet"
 RESULT = "result.json"
 DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, FREQUENCIES_TABLE, RESULT)
 """Files that are made from the ledger when a session ends."""
-FORMAT = 3
+FORMAT = 4
 """Version of the run folder's format; raised with every change that a reader must know of."""
 
 

@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from brinell.claim import Claim, claim_of, threat_of
+from brinell.claim import claim_of, threat_of
+from brinell.claims.claim import Claim
 from brinell.draws import Draws
 from brinell.frequencies import TRIES, VOTES, Frequency, RandomisedFigures, randomised_figures, right_at_first
 from brinell.ledger import LEDGER, Ledger
@@ -149,6 +150,7 @@ def as_data(reading: Reading) -> dict[str, Any]:
         "format": manifest.format,
         "complete": figures.complete,
         "claim": reading.claim.line(),
+        "claim_fields": reading.claim.model_dump(mode="json"),
         "rows": figures.rows,
         "clean_accuracy": _figure(reading.clean_accuracy),
         "robust_accuracy": _figure(reading.robust_accuracy),

@@ -72,6 +72,19 @@ class ThreatSpec(_Strict):
             raise ValueError(f"{value!r} is not a radius, finite and not negative; write it as 0.03 or 8/255") from None
 
 
+class Declared(_Strict):
+    """What is said of model and data that cannot be seen from them; it goes into the claim as declared."""
+
+    data: str | None = None
+    """The data set's common name, such as ``CIFAR-10``, so that runs compare with claims made elsewhere."""
+    preprocessing: str | None = None
+    """What is done to an input before the model sees it, and whether the attack went through it."""
+    training_data: str | None = None
+    """What it was trained on."""
+    training_attack: str | None = None
+    """The attack that it was trained with, or ``none``."""
+
+
 def _is_budget(text: str) -> str:
     try:
         return Budget(text).text
@@ -93,6 +106,8 @@ class Spec(_Strict):
     """What may be spent: passes for each row (``500/row``), passes in all (``2M``), or time (``30min``)."""
     batch_size: int | None = Field(default=None, gt=0)
     """Rows in a batch; measured where it is not given."""
+    declared: Declared = Declared()
+    """What is said of model and data that cannot be seen from them."""
 
     @model_validator(mode="before")
     @classmethod
@@ -144,7 +159,8 @@ def spec_from(table: dict[str, Any], subject: str) -> Spec:
 
 def written(spec: Spec) -> str:
     """The spec as a TOML file that reads back as the same."""
-    return tomli_w.dumps(spec.model_dump(exclude_none=True))
+    table = spec.model_dump(exclude_none=True)
+    return tomli_w.dumps({key: value for key, value in table.items() if value != {}})
 
 
 def _merged(table: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,158 @@
+"""What a reader must ask of a claim: each question answered by it, or not; and what cannot be concluded from it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from brinell.claims.bounds import robust_accuracy
+from brinell.claims.claim import Claim
+
+FEW_STEPS = 50
+"""Of one attack with one loss; below it, and with fewer restarts, an attack counts as short."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question, with the claim's answer."""
+
+    asks: str
+    answer: str | None
+    """None where the claim leaves it out."""
+    why: str
+    """What goes wrong where it is left out."""
+
+
+def questions(claim: Claim) -> list[Question]:
+    """All questions, in the order in which a reader would put them."""
+    return [*_of_rows(claim), *_of_threat(claim), *_of_attack(claim), *_of_model(claim)]
+
+
+def _of_rows(claim: Claim) -> Iterator[Question]:
+    figure, data = claim.figure, claim.data
+    whole = None if figure.of is None else f"{figure.of:,}"
+    yield Question("How many rows were evaluated?", whole, "Without the count no interval can be computed.")
+    counted = None if figure.count is None else f"{figure.count:,g}"
+    yield Question(
+        "How many of them does the figure count?", counted, "A share rounded to a percent hides ties and losses."
+    )
+    yield Question(
+        "Are rows that were wrong before any attack in the denominator?",
+        {"all rows": "yes: over all rows", "initially correct rows": "no: over the initially correct rows", None: None}[
+            figure.denominator
+        ],
+        "Over correct rows alone a model that is mostly wrong can look robust.",
+    )
+    clean = None if claim.clean is None or claim.clean.share is None else str(claim.clean)
+    yield Question(
+        "What is the clean accuracy on the same rows?", clean, "It bounds the robust accuracy, and turns rates into it."
+    )
+    yield Question("Which data?", data.known_as or data.name, "Figures on different data are not comparable.")
+    yield Question(
+        "Which of its rows, by which rule were they chosen?",
+        data.rows,
+        "A subset chosen after the fact can show anything.",
+    )
+    yield Question(
+        "What is done to an input before the model, and did the attack go through it?",
+        data.preprocessing,
+        "A step that the attack did not go through hides gradients rather than making a model robust.",
+    )
+
+
+def _of_threat(claim: Claim) -> Iterator[Question]:
+    threat = claim.threat
+    yield Question("Which norm?", threat.norm, "The same eps is another ball in another norm.")
+    yield Question(
+        "Which eps, absolute or relative to the input?", threat.eps, "An accuracy without its eps means nothing."
+    )
+    box = None if threat.low is None or threat.high is None else f"[{threat.low:g}, {threat.high:g}]"
+    yield Question(
+        "In which range are inputs?",
+        box,
+        "8/255 in [0, 1] is 8 in [0, 255] and 0.03 after normalisation something else.",
+    )
+    yield Question(
+        "Any wrong class, or a chosen one?", threat.goal, "A targeted attack that fails says little of the others."
+    )
+    access = threat.access if claim.kind == "empirical" else "a certificate holds against any access"
+    yield Question(
+        "What could the attacker see?", access, "Without gradients an attack finds less, and the figure is higher."
+    )
+
+
+def _of_attack(claim: Claim) -> Iterator[Question]:
+    suite, cost = claim.suite, claim.cost
+    if claim.kind == "certified":
+        yield Question("By which method?", suite.name, "A certificate holds under the assumptions of its method.")
+        return
+    yield Question("Which attack or suite?", suite.name, "A figure is an upper bound by the attack that made it.")
+    known = suite.version or (f"{suite.steps} steps" if suite.steps else None)
+    yield Question(
+        "In which version, with which settings?", known, "One attack at 10 steps and at 1,000 are two attacks."
+    )
+    yield Question(
+        "With how many restarts?", _restarts(claim), "Success over restarts counts a row once any of them broke it."
+    )
+    yield Question(
+        "With which seeds, or over how many?", suite.seeds, "A best or a mean of several runs is another figure."
+    )
+    spent = None if cost.forwards is None and cost.queries is None else cost.describe()
+    yield Question("At what cost?", spent, "A weak attack is often one that was given little.")
+
+
+def _restarts(claim: Claim) -> str | None:
+    suite = claim.suite
+    if suite.restarts is not None:
+        return str(suite.restarts)
+    return "as the suite's digest says" if suite.digest is not None else None
+
+
+def _of_model(claim: Claim) -> Iterator[Question]:
+    model = claim.model
+    name = None if model.name is None else model.name + (f" ({model.fingerprint[:12]})" if model.fingerprint else "")
+    yield Question("Which model, which weights?", name, "Names are given to several checkpoints.")
+    yield Question(
+        "Which attack was it trained with?",
+        model.training_attack,
+        "Tested with the attack of its training, or a weaker one, a model shows what it has learnt, not what it withstands.",
+    )
+    yield Question("What was it trained on?", model.training_data, "Extra data, or the test rows, move the figure.")
+
+
+def not_concluded(claim: Claim) -> list[str]:
+    """What does not follow from the claim, a sentence each."""
+    return list(_not_concluded(claim))
+
+
+def _not_concluded(claim: Claim) -> Iterator[str]:
+    figure, how = robust_accuracy(claim)
+    if figure is None:
+        yield f"No robust accuracy follows: {how}."
+    if claim.state:
+        yield f"The evaluation is not complete ({claim.state}): the figure can still move."
+    if claim.figure.count is None or not claim.figure.of:
+        yield "How far chance goes: without count and denominator there is no interval."
+    if claim.kind == "empirical":
+        yield "That the model is as robust as the figure: an attack bounds robust accuracy from above only."
+        yield from _weak(claim)
+    if claim.threat.norm is None or claim.threat.eps is None:
+        yield "Within which ball the figure holds: norm or eps is unstated."
+    else:
+        ball = f"{claim.threat.norm.capitalize()} {claim.threat.eps}"
+        beyond = "smaller eps" if claim.kind == "empirical" else "larger eps"
+        yield f"Anything at a {beyond} than {ball}, or in another norm but for what one ball inside another carries."
+        if (claim.threat.radius or 0) >= 1 and (claim.threat.low, claim.threat.high) in ((None, None), (0, 1)):
+            yield f"That eps is {claim.threat.eps} in inputs from 0 to 1: it looks like a pixel value, {claim.threat.eps}/255."
+    yield from claim.unsaid
+
+
+def _weak(claim: Claim) -> Iterator[str]:
+    suite, training = claim.suite, claim.model.training_attack
+    if suite.steps is not None and suite.steps < FEW_STEPS and (suite.restarts or 1) < 5:
+        yield (
+            f"That a longer attack would find no more: {suite.steps} steps with {suite.restarts or 1} "
+            f"restart{'s' if (suite.restarts or 1) > 1 else ''} is short."
+        )
+    if training is not None and suite.name is not None and suite.name.lower() in training.lower():
+        yield f"That it withstands an attack that it was not trained with: it was trained with {training}."
+    if claim.threat.access is not None and "white" not in claim.threat.access.lower():
+        yield f"That it withstands an attacker with gradients: the access was {claim.threat.access}."
