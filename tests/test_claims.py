@@ -500,6 +500,28 @@ def test_without_a_folder_of_the_leaderboard(monkeypatch: pytest.MonkeyPatch, le
     assert account_from("robustbench:cifar10/Linf/Sound2020", None).claim.model.name == "Sound2020 (ResNet-18)"
 
 
+# for other people's tables
+
+
+def test_a_run_as_an_entry_reads_back_as_its_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under a suite that is not AutoAttack the figure stands as ``external``: AutoAttack's is not known."""
+    result = small_runs.small_result(tmp_path / "run", threat=Threat("linf", "8/255"))
+    assert main(["report", str(tmp_path / "run"), "--format", "robustbench"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["eps"], said["autoattack_acc"]) == ("8/255", None)
+    assert float(said["external"]) == pytest.approx(100 * result.robust_accuracy.value, abs=5e-3)
+    assert float(said["clean_acc"]) == pytest.approx(100 * result.clean_accuracy.value, abs=5e-3)
+    assert said["footnote"] == result.claim
+
+
+def test_a_run_as_a_model_card(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = small_runs.small_result(tmp_path / "run")
+    assert main(["report", str(tmp_path / "run"), "--format", "model-card"]) == 0
+    card = capsys.readouterr().out
+    assert card.startswith("---\nmodel-index:\n- name: ")
+    assert f"      value: {100 * result.robust_accuracy.value:.2f}\n      name: {json.dumps(result.claim)}" in card
+
+
 # the command
 
 

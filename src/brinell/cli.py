@@ -215,7 +215,9 @@ def verify(
 
 
 @app.command
-def report(folder: Path, /, *, format: Literal["text", "json", "markdown"] = "text") -> int:
+def report(
+    folder: Path, /, *, format: Literal["text", "json", "markdown", "robustbench", "model-card"] = "text"
+) -> int:
     """Print a run's figures from its ledger.
 
     Parameters
@@ -223,13 +225,15 @@ def report(folder: Path, /, *, format: Literal["text", "json", "markdown"] = "te
     folder
         The run's folder; a run under way is reported as far as it has got.
     format
-        How: text, json or markdown.
+        text, json, markdown; robustbench, an entry of that leaderboard; model-card, a block for Hugging Face.
     """
+    from brinell.report.entries import as_model_card, as_robustbench
     from brinell.report.show import as_json, as_markdown, as_text
     from brinell.result import read_run
 
     reading = read_run(folder)
-    {"text": as_text, "json": as_json, "markdown": as_markdown}[format](reading)
+    show = {"text": as_text, "json": as_json, "markdown": as_markdown}
+    {**show, "robustbench": as_robustbench, "model-card": as_model_card}[format](reading)
     return EXIT_DONE if reading.figures.complete else EXIT_INCOMPLETE
 
 
