@@ -43,8 +43,8 @@ def model_card(reading: Reading) -> str:
     ]
     for kind, share, name in metrics:
         lines += [f"    - type: {kind}", f"      value: {100 * share:.2f}", f"      name: {_text(name)}"]
-    lines += ["    source:", f"      name: {_text(f'{claim.made_by}, digest {reading.manifest.digest}')}", "---", ""]
-    return "\n".join(lines)
+        lines += ["      args:", f"        made_by: {_text(claim.made_by)}", f"        digest: {reading.manifest.digest}"]
+    return "\n".join([*lines, "---", ""])
 
 
 def _text(value: Any) -> str:
