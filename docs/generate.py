@@ -8,6 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from brinell.claims.files import schema
+from brinell.diagnose.checks import CHECKS
+from brinell.diagnose.diagnosis import explained, name_of
 from brinell.manifest import FORMAT, Environment, Manifest
 from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, SessionRecord, columns, field_docs
 from brinell.report.text import print_text
@@ -43,6 +45,27 @@ broken = [row for row in rows if row["status"] == "broken"]
 x_adv = [witnesses[row["place"]] for row in broken]
 ```
 """
+
+
+def checks_page() -> str:
+    """The page about the checks over a run's record, from their docstrings."""
+    parts = [
+        "# Checks",
+        "",
+        "Made by `python docs/generate.py` from the checks' docstrings.",
+        "",
+        "`brinell doctor` makes the checks before an attack, on at most 64 rows; `brinell run` makes them too, and the others "
+        "over its own record. `brinell diagnose RUN` says what was raised, what that means and what to do. A figure is "
+        "**invalid** (a check says that it is none), **suspect** (a check stands against it, and is named beside it "
+        "everywhere, the claim line included) or **not contradicted**. It is never called reliable: a check that is not "
+        "raised proves nothing.",
+        "",
+    ]
+    for weight, check in CHECKS:
+        says = explained(check)
+        parts += [f"## {name_of(check)}", "", f"{says.raised_if} Weight: **{weight}**.", ""]
+        parts += [f"- *What it means:* {says.means}", f"- *What to do:* {says.advice}", ""]
+    return "\n".join(parts)
 
 
 def claim_schema() -> str:
@@ -106,6 +129,7 @@ SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www
 
 if __name__ == "__main__":
     (HERE / "run-folder.md").write_text(run_folder_page(), encoding="utf-8")
+    (HERE / "checks.md").write_text(checks_page(), encoding="utf-8")
     (HERE / "claim.schema.json").write_text(claim_schema(), encoding="utf-8")
     if sys.argv[1:]:  # the folder of a run
         (HERE / "images" / "run.svg").write_text(picture_of(Path(sys.argv[1])), encoding="utf-8")

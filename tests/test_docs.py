@@ -24,6 +24,8 @@ def test_pages_made_from_the_code_are_what_the_code_makes() -> None:
     where.loader.exec_module(generate)
     page = (ROOT / "docs" / "run-folder.md").read_text("utf-8")
     assert page == generate.run_folder_page(), "run `python docs/generate.py`"
+    checks = (ROOT / "docs" / "checks.md").read_text("utf-8")
+    assert checks == generate.checks_page(), "run `python docs/generate.py`"
     schema = (ROOT / "docs" / "claim.schema.json").read_text("utf-8")
     assert schema == generate.claim_schema(), "run `python docs/generate.py`"
 
@@ -80,7 +82,19 @@ def test_console_script_is_installed() -> None:
 
 def test_readme_names_only_commands_that_exist() -> None:
     commands = set(re.findall(r"brinell (\w+)\b", fenced_readme()))
-    assert commands <= {"run", "plan", "verify", "report", "models", "suites", "attacks", "compare", "check"}
+    assert commands <= {
+        "run",
+        "plan",
+        "verify",
+        "report",
+        "models",
+        "suites",
+        "attacks",
+        "compare",
+        "check",
+        "doctor",
+        "diagnose",
+    }
 
 
 def fenced_readme() -> str:

@@ -23,6 +23,7 @@ FULL: dict[str, Any] = {
     "batch_size": 64,
     "declared": {
         "data": "CIFAR-10",
+        "clean_accuracy": 0.9,
         "preprocessing": "none",
         "training_data": "its training set",
         "training_attack": "none",

@@ -1,8 +1,10 @@
 """The claim that a run supports, and the threat model that it was made under."""
 
 import json
+from collections.abc import Sequence
 
 from brinell.claims.claim import AttackSuite, Claim, ClaimedModel, Cost, Data, Figure, ThreatModel
+from brinell.diagnose.diagnosis import Diagnosis, outcome_of
 from brinell.frequencies import Frequency, RandomisedFigures
 from brinell.manifest import Manifest
 from brinell.metrics import Figures, Proportion
@@ -10,7 +12,9 @@ from brinell.suites.rules import RULED
 from brinell.threat import Threat
 
 
-def claim_of(manifest: Manifest, figures: Figures, randomised: RandomisedFigures | None) -> Claim:
+def claim_of(
+    manifest: Manifest, figures: Figures, randomised: RandomisedFigures | None, diagnoses: Sequence[Diagnosis]
+) -> Claim:
     """The claim that a run supports."""
     data, declared = manifest.data, manifest.spec.declared if manifest.spec is not None else None
     return Claim(
@@ -38,6 +42,8 @@ def claim_of(manifest: Manifest, figures: Figures, randomised: RandomisedFigures
         ),
         cost=Cost(forwards=figures.passes.forwards, backwards=figures.passes.backwards),
         errors=figures.status["error"] if randomised is None else randomised.failed,
+        outcome=outcome_of(diagnoses),
+        findings=tuple(diagnosis.check for diagnosis in diagnoses if diagnosis.open),
         state=""
         if figures.complete
         else f"run {'out of budget' if manifest.cut else 'incomplete'}, {figures.status['pending']} rows pending",

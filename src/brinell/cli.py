@@ -27,13 +27,15 @@ from brinell.errors import (
 )
 
 if TYPE_CHECKING:
+    from brinell.diagnose.diagnosis import Diagnosis
     from brinell.result import Reading
     from brinell.run import Run
     from brinell.spec import Spec
     from brinell.subject import Subject
 
 EXIT_CODES = """Exit codes: 0 done · 2 bad input, nothing was attacked · 3 run incomplete, go on with --resume ·
-4 verification failed · 5 the model failed · 6 nothing follows, or a claim leaves fields out · 130 killed by a second Ctrl-C."""
+4 verification failed · 5 the model failed · 6 nothing follows, fields are missing, or checks are open ·
+130 killed by a second Ctrl-C."""
 
 app = App(
     name="brinell",
@@ -235,6 +237,45 @@ def report(
     show = {"text": as_text, "json": as_json, "markdown": as_markdown}
     {**show, "robustbench": as_robustbench, "model-card": as_model_card}[format](reading)
     return EXIT_DONE if reading.figures.complete else EXIT_INCOMPLETE
+
+
+@app.command
+def doctor(spec: Path | None = None, /, *, options: Options = NO_OPTIONS, json: bool = False) -> int:
+    """Say before an attack what is wrong with model, data and threat model; attacks nothing.
+
+    Parameters
+    ----------
+    spec
+        A TOML file that says what is evaluated; options override it.
+    json
+        Print the checks as JSON.
+    """
+    from brinell.doctor import examined
+
+    return _diagnosed(examined(_subject(_spec(spec, options))), json=json)
+
+
+@app.command
+def diagnose(folder: Path, /, *, json: bool = False) -> int:
+    """Say whether a run's figure can be trusted: what speaks against it, what that means, and what to do next.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    json
+        Print the checks as JSON.
+    """
+    from brinell.result import read_run
+
+    return _diagnosed(read_run(folder).diagnoses, json=json)
+
+
+def _diagnosed(diagnoses: "tuple[Diagnosis, ...]", *, json: bool) -> int:
+    from brinell.report.findings import diagnoses_as_json, diagnoses_as_text
+
+    (diagnoses_as_json if json else diagnoses_as_text)(diagnoses)
+    return EXIT_OPEN if any(diagnosis.open for diagnosis in diagnoses) else EXIT_DONE
 
 
 @app.command

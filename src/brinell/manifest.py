@@ -93,6 +93,11 @@ class Manifest(BaseModel):
     unbounded: dict[str, int]
     """Clean rows on which the checks climbed each loss with no limit but the box, and how many stood: gradients that leave
     rows there lead nowhere. Empty for randomised models."""
+    findings: dict[str, str]
+    """What the checks before the attack found against gradients or inputs, by the check's name."""
+    target_ranks: list[int]
+    """Of some clean rows, the place by logit, from 1, of the wrong class that is nearest to first order; empty where the
+    classes are few."""
     notes: list[str]
     """What was adapted or is worth knowing, a sentence each."""
     files: dict[str, str]

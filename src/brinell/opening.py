@@ -292,6 +292,8 @@ def _manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Path, no
         batch_size=ready.batch_size,
         pull_in=ready.pull_in,
         unbounded=ready.unbounded,
+        findings=ready.findings,
+        target_ranks=ready.target_ranks,
         notes=notes,
         files={},
         digest="",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from brinell.differences import check_differences, rank_targets
 from brinell.draws import Draws
 from brinell.errors import BadInput
 from brinell.losses import CROSS_ENTROPY
@@ -76,6 +77,8 @@ def preflight(
         check_faces(model, x, y, threat, ready)
         if draws is None and threat.eps > 0:
             check_unbounded(model, x, y, threat, ready)
+            check_differences(model, x, y, threat, ready)
+            rank_targets(model, x, y, threat, ready)
         ready.batch_size = batch_size or _fastest_batch_size(model, x, y, len(rows), ready)
     return ready
 
@@ -128,8 +131,9 @@ def check_eps(rows: Rows, threat: Threat, ready: Readiness) -> None:
         )
     spread = float(rows.x.max() - rows.x.min())
     if spread < width / 100:
-        ready.notes.append(
-            f"inputs spread over {spread:g} of a box {width:g} wide: are `low` and `high` on the inputs' scale?"
+        ready.find(
+            "input-spread",
+            f"inputs spread over {spread:g} of a box {width:g} wide: are `low` and `high` on the inputs' scale?",
         )
 
 
@@ -198,9 +202,10 @@ def check_gradients(model: TorchModel, x: Inputs, y: Labels, ready: Readiness) -
         return  # the clean pass refuses these rows, by name
     zero = int((grad.flatten(1) == 0).all(dim=1).sum())
     if zero:
-        ready.notes.append(
+        ready.find(
+            "zero-gradients",
             f"the gradient of the cross-entropy is exactly zero on {zero} of {len(x)} rows: do not trust "
-            "cross-entropy alone here"
+            "cross-entropy alone here",
         )
 
 
@@ -213,10 +218,11 @@ def check_signal(model: TorchModel, x: Inputs, y: Labels, draws: Draws, ready: R
         ready.forwards += each * len(x)
         ready.backwards += each * len(x)
     cosine = float(torch.nn.functional.cosine_similarity(halves[0], halves[1], dim=1).nan_to_num(0.0).median())
-    weak = "; below 0.3 an attack follows noise: raise the suite's draws for attacks" if cosine < WEAK_SIGNAL else ""
-    ready.notes.append(
-        f"gradients of cross-entropy averaged over {each} draws and over {each} others: median cosine {cosine:.2f}{weak}"
-    )
+    said = f"gradients of cross-entropy averaged over {each} draws and over {each} others: median cosine {cosine:.2f}"
+    if cosine < WEAK_SIGNAL:
+        ready.find("noisy-gradients", f"{said}; below 0.3 an attack follows noise: raise the suite's draws for attacks")
+    else:
+        ready.notes.append(said)
 
 
 def check_faces(model: TorchModel, x: Inputs, y: Labels, threat: Threat, ready: Readiness) -> None:

@@ -15,8 +15,17 @@ class Readiness:
     """Whether a randomised model draws once for a whole pass, so that the rows of a batch share their luck."""
     unbounded: dict[str, int] = field(default_factory=dict)
     """Rows on which each loss was climbed with no limit but the box, and how many of them stood."""
+    findings: dict[str, str] = field(default_factory=dict)
+    """What speaks against gradients or inputs, a sentence under the name of each check that raised."""
+    target_ranks: list[int] = field(default_factory=list)
+    """Of some rows, the place by logit, from 1, of the wrong class that is nearest to first order; empty where not asked."""
     forwards: int = 0
     """Passes made by the checks."""
     backwards: int = 0
     notes: list[str] = field(default_factory=list)
     """What was adapted or is worth knowing, a sentence each."""
+
+    def find(self, check: str, sentence: str) -> None:
+        """Take note of what a check raised."""
+        self.findings[check] = sentence
+        self.notes.append(sentence)

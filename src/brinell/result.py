@@ -9,6 +9,9 @@ from typing import Any
 
 from brinell.claim import claim_of, threat_of
 from brinell.claims.claim import Claim
+from brinell.diagnose.checks import diagnosed
+from brinell.diagnose.diagnosis import Diagnosis, outcome_of
+from brinell.diagnose.evidence import Evidence
 from brinell.draws import Draws
 from brinell.frequencies import TRIES, VOTES, Frequency, RandomisedFigures, randomised_figures, right_at_first
 from brinell.ledger import LEDGER, Ledger
@@ -104,10 +107,25 @@ class Reading:
         """The same before any attack."""
         return self.figures.clean_accuracy if self.randomised is None else self.randomised.clean
 
+    @cached_property
+    def diagnoses(self) -> tuple[Diagnosis, ...]:
+        """What the checks say of the figure."""
+        evidence = Evidence(
+            manifest=self.manifest,
+            figures=self.figures,
+            rows=self.rows,
+            attempts=self.attempts,
+            turns=self.turns,
+            samples=self.samples,
+            saturation=self.saturation,
+            randomised=self.randomised is not None,
+        )
+        return diagnosed(evidence)
+
     @property
     def claim(self) -> Claim:
         """The claim that the run supports."""
-        return claim_of(self.manifest, self.figures, self.randomised)
+        return claim_of(self.manifest, self.figures, self.randomised, self.diagnoses)
 
     def stage_titles(self) -> list[str]:
         """A short name for each attack of the suite."""
@@ -151,6 +169,8 @@ def as_data(reading: Reading) -> dict[str, Any]:
         "complete": figures.complete,
         "claim": reading.claim.line(),
         "claim_fields": reading.claim.model_dump(mode="json"),
+        "outcome": outcome_of(reading.diagnoses),
+        "findings": [asdict(diagnosis) for diagnosis in reading.diagnoses],
         "rows": figures.rows,
         "clean_accuracy": _figure(reading.clean_accuracy),
         "robust_accuracy": _figure(reading.robust_accuracy),

@@ -77,6 +77,8 @@ class Declared(_Strict):
 
     data: str | None = None
     """The data set's common name, such as ``CIFAR-10``, so that runs compare with claims made elsewhere."""
+    clean_accuracy: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of rows that the model is said to be right on; where the measured one is another, no figure is given."""
     preprocessing: str | None = None
     """What is done to an input before the model sees it, and whether the attack went through it."""
     training_data: str | None = None

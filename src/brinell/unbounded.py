@@ -34,9 +34,10 @@ def check_unbounded(model: TorchModel, x: Inputs, y: Labels, threat: Threat, rea
             return
         ready.unbounded[loss.name] = stood
         if stood > MISLED * len(x):
-            ready.notes.append(
+            ready.find(
+                f"misleading-gradients of {loss.name}",
                 f"{STEPS} steps on {name} with no limit but the box leave {stood} of {len(x)} rows right: unless the model is "
-                f"right there on the whole box, gradients of {name} mislead, and what stands by them is no sign of robustness"
+                f"right there on the whole box, gradients of {name} mislead, and what stands by them is no sign of robustness",
             )
 
 

@@ -226,6 +226,10 @@ class Claim(_Part):
     cost: Cost = Cost()
     errors: int = 0
     """Rows that could not be judged: in the denominator, in no numerator."""
+    outcome: Literal["invalid", "suspect", "not contradicted"] | None = None
+    """What checks allow the figure to be called; None where none were made."""
+    findings: tuple[str, ...] = ()
+    """The checks that stand against it, by name."""
     state: str = ""
     """Empty where the evaluation is complete; else what is missing."""
     unsaid: tuple[str, ...] = ()
@@ -269,6 +273,8 @@ class Claim(_Part):
         errors = f", {self.errors} rows in error counted as not robust" if self.errors else ""
         parts = [f"{head} {self.figure}{errors}", self._rows(), self.threat.describe(), self.suite.describe()]
         parts += [self._model(), self.cost.describe()]
+        if self.outcome is not None:
+            parts.append(self.outcome + (f": {', '.join(self.findings)}" if self.findings else ""))
         if missing := self.missing():
             parts.append(f"underspecified: {', '.join(missing)}")
         return " | ".join(parts)

@@ -3,6 +3,7 @@
 from brinell.claim import threat_of
 from brinell.report.text import (
     cost_line,
+    finding_lines,
     randomised_lines,
     settings_line,
     spending_lines,
@@ -45,6 +46,7 @@ def markdown_report(reading: Reading) -> str:
         f"{given}. {cost_line(figures)}.",
         "",
         *(f"- {_cell(line)}." for line in spending_lines(reading)),
+        *(f"- {_cell(line)}." for line in finding_lines(reading)),
         "",
         f"Threat model: {threat_of(manifest).describe()}. Rows: {figures.rows} of {_cell(manifest.data['source'])}, "
         f"{_cell(manifest.data['selection'])}. Suite: {_cell(manifest.suite['name'])} v{_cell(manifest.suite['version'])}. "

@@ -58,9 +58,22 @@ def print_text(reading: Reading, console: Console) -> None:
         console.print(Text(line), soft_wrap=True)
     for note in manifest.notes:
         console.print(Text(f"note: {note}", style="yellow"))
+    for line in finding_lines(reading):
+        console.print(Text(line, style="bold yellow"), soft_wrap=True)
     console.print()
     console.print(Text(reading.claim.line(), style="bold"), soft_wrap=True)
     console.print(Text(f"digest {manifest.digest}", style="dim"))
+
+
+def finding_lines(reading: Reading) -> list[str]:
+    """What stands against the figure, a line each; one line where nothing does."""
+    diagnoses = reading.diagnoses
+    against = [diagnosis for diagnosis in diagnoses if diagnosis.open]
+    lines = [f"{one.weight}: {one.check}: {one.said}" for one in against]
+    if not lines:
+        made = sum(diagnosis.raised is not None for diagnosis in diagnoses)
+        lines.append(f"not contradicted: none of {made} checks was raised, {len(diagnoses) - made} could not be made")
+    return lines
 
 
 def status_line(figures: Figures) -> str:

@@ -1,0 +1,1 @@
+"""Whether a figure can be trusted: checks over a run's record."""

@@ -1,0 +1,33 @@
+"""What the checks over a run's record look at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brinell.manifest import Manifest
+from brinell.metrics import Figures
+from brinell.records import AttemptRecord, RowRecord
+from brinell.spending import Sample, Saturation, Turn
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The record of one run, with what follows from it."""
+
+    manifest: Manifest
+    figures: Figures
+    rows: Sequence[RowRecord]
+    attempts: Sequence[AttemptRecord]
+    turns: Sequence[Turn]
+    samples: Sequence[Sample]
+    saturation: Saturation | None
+    randomised: bool
+
+    @property
+    def standing(self) -> int:
+        """Rows that stand."""
+        return self.figures.status["standing"]
+
+    @property
+    def attacked(self) -> bool:
+        """Whether any attack was made."""
+        return bool(self.attempts)

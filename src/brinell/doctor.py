@@ -1,0 +1,56 @@
+"""What is wrong with a pipeline, before any attack: the checks before an attack, each said whether it is raised or not."""
+
+from brinell.diagnose.checks import CHECKS
+from brinell.diagnose.diagnosis import Diagnosis, explained, name_of
+from brinell.errors import BadInput
+from brinell.preflight import preflight
+from brinell.readiness import Readiness
+from brinell.subject import Subject
+
+BEFORE = ("input-spread", "wrong-gradients", "short-sighted-gradients", "zero-gradients", "noisy-gradients")
+"""Checks over a run's record that are made before the attack."""
+
+
+def examined(subject: Subject) -> tuple[Diagnosis, ...]:
+    """All checks before an attack on one subject; no attack is made."""
+    asked = subject.suite.within(subject.threat.norm)
+    try:
+        ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size or 64)
+    except BadInput as error:
+        refused = f"{error.subject}: got {error.got}; expected {error.expected}"
+        means = "An attack on it would measure something else than the model: no run is begun."
+        return (Diagnosis("refused", "invalid", True, refused, means, error.remedy),)
+    return (_accepted(ready), *_found(ready), *_told(ready))
+
+
+def _accepted(ready: Readiness) -> Diagnosis:
+    said = (
+        f"inputs, box, eps, mode, outputs, labels, repeatability and gradients were tried ({ready.forwards:,} passes)"
+    )
+    return Diagnosis("refused", "invalid", False, said, "", "")
+
+
+def _found(ready: Readiness) -> list[Diagnosis]:
+    found = []
+    for weight, check in CHECKS:
+        name, says = name_of(check), explained(check)
+        if name in BEFORE:
+            said = ready.findings.get(name)
+            found.append(Diagnosis(name, weight, said is not None, said or "not raised", says.means, says.advice))
+        elif name == "misleading-gradients":
+            raised = [said for key, said in ready.findings.items() if key.startswith(name)]
+            found.append(
+                Diagnosis(name, weight, bool(raised), "; ".join(raised) or "not raised", says.means, says.advice)
+            )
+    return found
+
+
+def _told(ready: Readiness) -> list[Diagnosis]:
+    """What was adapted, or is worth knowing."""
+    known = set(ready.findings.values())
+    means = "It was taken into account, or is worth knowing."
+    return [
+        Diagnosis("noted", "information", True, note, means, "Nothing, if it is as meant.")
+        for note in ready.notes
+        if note not in known
+    ]
