@@ -214,21 +214,36 @@ def verify(
 
 
 @app.command
-def report(folder: Path, /, *, format: Literal["text", "json", "markdown"] = "text") -> int:
-    """Print a run's figures from its ledger.
+def report(
+    folder: Path,
+    /,
+    *,
+    format: Literal["text", "json", "markdown", "html", "latex"] = "text",
+    out: Path | None = None,
+) -> int:
+    """Print a run's figures from its ledger, or write them as a page.
 
     Parameters
     ----------
     folder
         The run's folder; a run under way is reported as far as it has got.
     format
-        How: text, json or markdown.
+        How: text, json, markdown, latex (tables for a paper), or html (a page of its own, written to a file).
+    out
+        Where the page goes. [default: report.html in the run's folder]
     """
-    from brinell.report.show import as_json, as_markdown, as_text
+    from brinell.report.show import as_html, as_json, as_latex, as_markdown, as_text
     from brinell.result import read_run
 
+    if out is not None and format != "html":
+        raise BadInput(
+            "--out", got=f"--format {format}", expected="--format html", remedy="Drop it, and use the shell's >."
+        )
     reading = read_run(folder)
-    {"text": as_text, "json": as_json, "markdown": as_markdown}[format](reading)
+    if format == "html":
+        as_html(reading, out)
+    else:
+        {"text": as_text, "json": as_json, "markdown": as_markdown, "latex": as_latex}[format](reading)
     return EXIT_DONE if reading.figures.complete else EXIT_INCOMPLETE
 
 
