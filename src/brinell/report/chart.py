@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 WIDTH, HEIGHT = 460, 280
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 14, 46
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 32, 46
 """Margins of the field in which lines are drawn."""
 TICKS = 5
 """Marks on an axis, about so many."""
@@ -30,7 +30,7 @@ class Line:
     name: str
     points: Sequence[Point]
     tone: Literal["main", "second", "quiet"] = "main"
-    """Which of the style sheet's colours it has; each differs in dash as well."""
+    """Which of the style sheet's colours and widths it has."""
     steps: bool = False
     """Whether it stays at each value until the next."""
 
@@ -116,14 +116,15 @@ def _grid(chart: Chart, x: _Scale, y: _Scale) -> list[str]:
     for value in decades(x.low, x.high) if chart.logarithmic else ticks(x.low, x.high):
         at = f"{x(value):.1f}"
         parts.append(f'<path class="tick" d="M{at} {HEIGHT - BOTTOM}v5"/>')
-        parts.append(f'<text x="{at}" y="{HEIGHT - BOTTOM + 19}" text-anchor="middle">{_short(value)}</text>')
+        anchor = "end" if x(value) > WIDTH - 2 * RIGHT else "middle"  # stays within the picture
+        across = f"{min(x(value) + RIGHT, WIDTH):.1f}" if anchor == "end" else at
+        parts.append(f'<text x="{across}" y="{HEIGHT - BOTTOM + 19}" text-anchor="{anchor}">{_short(value)}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(f'<path class="axis" d="M{LEFT} {HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>')
     parts.append(
         f'<text class="label" x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">{escape(chart.x_label)}</text>'
     )
-    across = f'transform="rotate(-90)" x="{-(TOP + HEIGHT - BOTTOM) / 2}" y="12" text-anchor="middle"'
-    parts.append(f'<text class="label" {across}>{escape(chart.y_label)}</text>')
+    parts.append(f'<text class="label" x="0" y="13">{escape(chart.y_label)}</text>')
     return parts
 
 

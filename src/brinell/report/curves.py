@@ -6,6 +6,7 @@ from itertools import groupby, pairwise
 from brinell.claim import threat_of
 from brinell.records import RowRecord, TraceRecord
 from brinell.report.chart import Chart, Line, Point, thinned
+from brinell.report.text import saturation_line
 from brinell.result import Reading
 from brinell.spending import Turn
 
@@ -48,16 +49,18 @@ def _by_eps(reading: Reading) -> list[Chart]:
     threat = threat_of(reading.manifest)
     if not any(map(_broken, reading.rows)):
         return []
+    points = bounds_by_eps(reading.rows, float(threat.eps))
+    ends = f"At eps {threat.eps}: {100 * (points[-1].y or 0):.1f} %; at 0: {100 * (points[0].y or 0):.1f} %."
     return [
         Chart(
             key="by-eps",
             title="Robust accuracy against eps, upper bounds",
-            caption=f"Upper bounds. At each eps up to {threat.eps}: all rows but those that were wrong, could not be judged, "
+            caption=f"Upper bounds. {ends} At each eps between: all rows but those that were wrong, could not be judged, "
             f"or have a witness within it. The attacks sought points anywhere in the ball of {threat.eps}, so that most "
             "witnesses lie near its edge; below it the truth may be far lower. Rows pending count as robust.",
             x_label=f"eps, {threat.norm.capitalize()}, input units",
             y_label="accuracy, at most",
-            lines=[Line("upper bound", bounds_by_eps(reading.rows, float(threat.eps)), steps=True)],
+            lines=[Line("upper bound", points, steps=True)],
             floor=0.0,
             percent=True,
         )
@@ -65,14 +68,16 @@ def _by_eps(reading: Reading) -> list[Chart]:
 
 
 def _by_passes(reading: Reading) -> list[Chart]:
-    if not reading.turns:
+    saturation = reading.saturation
+    if saturation is None or not saturation.last:
         return []
+    paid = saturation_line(saturation)
     return [
         Chart(
             key="by-passes",
             title="Rows broken against passes",
-            caption="Rows with a witness after so many forward and backward passes of attacks, turn by turn; the curve of "
-            "this suite, not of every attack there is.",
+            caption="Rows with a witness after so many forward and backward passes of attacks, turn by turn. "
+            f"{paid[0].upper()}{paid[1:]}.",
             x_label="passes of attacks",
             y_label="rows broken",
             lines=[Line("rows broken", _flips(reading.turns), steps=True)],

@@ -47,7 +47,7 @@ def latex_report(reading: Reading) -> str:
     lines = [
         r"% needs \usepackage[T1]{fontenc} and \usepackage{booktabs}",
         *_table(
-            "lrp{0.52\\linewidth}",
+            "@{}p{0.38\\linewidth}rp{0.54\\linewidth}@{}",
             ("Figure", "", "Value"),
             [*values, *statuses, ("Rows in all", "", f"{figures.rows:,}"), *_perturbation(reading)],
             caption=f"{escaped(reading.claim.line())}. Run digest \\texttt{{{reading.manifest.digest[:12]}}}.",
@@ -76,7 +76,7 @@ def _attacks(reading: Reading) -> list[str]:
     columns = stage_columns(reading)
     suite = reading.manifest.suite
     body = [
-        (f"{number}. {title}", settings_line(settings), *stage_counts(reading, stage))
+        (f"{number}. {title}: {settings_line(settings)}", *stage_counts(reading, stage))
         for number, (title, settings, stage) in enumerate(
             zip(reading.stage_titles(), suite["attacks"], reading.figures.stages, strict=True), start=1
         )
@@ -85,8 +85,8 @@ def _attacks(reading: Reading) -> list[str]:
     if reading.randomised is not None:
         given = "Each attack was given all rows on which the model is ever right."
     return _table(
-        f"lp{{0.3\\linewidth}}{'r' * len(columns)}",
-        ("Attack", "Settings", *(name.capitalize() for name in columns)),
+        f"@{{}}p{{0.37\\linewidth}}{'r' * len(columns)}@{{}}",
+        ("Attack and settings", *(name.capitalize() for name in columns)),
         body,
         caption=f"The attacks of suite {escaped(suite['name'])} v{escaped(suite['version'])}. {given}",
         label="brinell-attacks",
@@ -98,6 +98,7 @@ def _table(columns: str, head: Sequence[str], body: Sequence[Sequence[str]], *, 
         r"\begin{table}",
         r"  \centering",
         r"  \footnotesize",
+        r"  \setlength{\tabcolsep}{3pt}",
         f"  \\caption{{{caption}}}",
         f"  \\label{{tab:{label}}}",
         f"  \\begin{{tabular}}{{{columns}}}",

@@ -51,6 +51,7 @@ def html_page(reading: Reading) -> str:
         spec=None if manifest.spec is None else written(manifest.spec),
         command=None if manifest.spec is None else sections.command_of(manifest.spec),
         shown=min(len(reading.rows), MOST_ROWS),
+        shots=() if pictures is None else pictures.first,
         about_pictures=_about(reading, pictures),
     )
 

@@ -18,6 +18,10 @@ MOST_BYTES = 2_600_000
 """Of a page's sheets as they stand in it."""
 SHEET_PIXELS = 300_000
 """Of one sheet, about; a sheet has one row at least."""
+SHOTS = 8
+"""Rows that are shown by themselves, fewer where pictures are large."""
+SHOT_PIXELS = 200_000
+"""Of all of these."""
 KINDS = 3
 """Clean, perturbation, adversarial."""
 
@@ -40,6 +44,20 @@ class Pictures:
     """By how much the perturbation was scaled to be seen, by the row's index."""
     of: int
     """Broken rows, of which those at the front were taken."""
+    first: tuple["Shot", ...]
+    """A few of them by themselves."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One row's three pictures, one below the other."""
+
+    row: int
+    label: int
+    prediction: int | None
+    """Class of the adversarial point."""
+    image: str
+    """Data URI."""
 
 
 def pictures_of(reading: Reading, most_bytes: int = MOST_BYTES) -> Pictures | None:
@@ -62,24 +80,35 @@ def pictures_of(reading: Reading, most_bytes: int = MOST_BYTES) -> Pictures | No
         where |= {row.row: (len(sheets), line) for line, row in enumerate(rows)}
         factors |= {row.row: factor for row, factor in zip(rows, scaled, strict=True)}
         sheets.append(sheet)
-    return Pictures(shape[1], shape[2], tuple(sheets), where, factors, len(broken))
+    first = tuple(_shots(reading, broken))
+    return Pictures(shape[1], shape[2], tuple(sheets), where, factors, len(broken), first)
+
+
+def _shots(reading: Reading, broken: Sequence[RowRecord]) -> Iterator[Shot]:
+    _, height, width = reading.manifest.data["shape"]
+    some = broken[: min(SHOTS, SHOT_PIXELS // (KINDS * height * width))]
+    for row, (tiles, _) in zip(some, _tiles(reading, some), strict=True):
+        yield Shot(row.row, row.label, row.prediction, as_png(np.concatenate(tiles, axis=0)))
 
 
 def _sheets(reading: Reading, rows: Sequence[RowRecord]) -> Iterator[tuple[Sequence[RowRecord], str, list[float]]]:
     _, height, width = reading.manifest.data["shape"]
-    low, high = reading.manifest.threat["low"], reading.manifest.threat["high"]
-    originals = np.load(reading.folder / ORIGINALS, mmap_mode="r")
-    witnesses = np.load(reading.folder / WITNESSES, mmap_mode="r")
     length = max(1, SHEET_PIXELS // (KINDS * height * width))
     for start in range(0, len(rows), length):
         some = rows[start : start + length]
-        lines, factors = [], []
-        for row in some:
-            x, x_adv = originals[row.place], witnesses[row.place]
-            change, factor = magnified(x_adv - x, high - low)
-            lines.append(np.concatenate([shown(x, low, high), change, shown(x_adv, low, high)], axis=1))
-            factors.append(factor)
-        yield some, as_png(np.concatenate(lines, axis=0)), factors
+        tiles, factors = zip(*_tiles(reading, some), strict=True)
+        yield some, as_png(np.concatenate([np.concatenate(three, axis=1) for three in tiles], axis=0)), list(factors)
+
+
+def _tiles(reading: Reading, rows: Sequence[RowRecord]) -> Iterator[tuple[list[Picture], float]]:
+    """The three pictures of each row, and by how much the change was scaled."""
+    low, high = reading.manifest.threat["low"], reading.manifest.threat["high"]
+    originals = np.load(reading.folder / ORIGINALS, mmap_mode="r")
+    witnesses = np.load(reading.folder / WITNESSES, mmap_mode="r")
+    for row in rows:
+        x, x_adv = originals[row.place], witnesses[row.place]
+        change, factor = magnified(x_adv - x, high - low)
+        yield [shown(x, low, high), change, shown(x_adv, low, high)], factor
 
 
 def shown(point: NDArray[Any], low: float, high: float) -> Picture:

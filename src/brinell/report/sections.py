@@ -83,7 +83,8 @@ def _card(name: str, kind: str, figure: Proportion, *, first: bool = False) -> C
         )
         undecided = f"{figure.undecided:,} rows undecided: no interval"
         return Card(name, "bounds, the run is not through", f"{low:.1f} – {high:.1f} %", count, undecided, first)
-    count = f"{figure.count:,} of {figure.of:,} {figure.denominator}"
+    whole = f"all {figure.of:,} rows" if figure.denominator == "all rows" else f"{figure.of:,} {figure.denominator}"
+    count = f"{figure.count:,} of {whole}"
     return Card(name, kind, f"{low:.1f} %", count, _interval(figure.interval, figure.level), first)
 
 
@@ -100,7 +101,7 @@ def _frequency_card(name: str, kind: str, figure: Frequency, *, first: bool = Fa
 
 
 def _interval(ends: tuple[float, float], level: float) -> str:
-    return f"{100 * level:g} % interval {100 * ends[0]:.1f} to {100 * ends[1]:.1f} % (Clopper–Pearson)"
+    return f"{100 * level:g} % interval: {100 * ends[0]:.1f} to {100 * ends[1]:.1f} %"
 
 
 class StatusCount(NamedTuple):
@@ -125,7 +126,10 @@ def threat_facts(manifest: Manifest) -> list[Fact]:
     threat = threat_of(manifest)
     return [
         Fact("Norm", threat.norm.capitalize()),
-        Fact("Radius eps", f"{threat.eps} (= {float(threat.eps):.6g} input units)"),
+        Fact(
+            "Radius eps",
+            f"{threat.eps} in input units" + (f" (= {float(threat.eps):.6g})" if "/" in str(threat.eps) else ""),
+        ),
         Fact("Inputs in", f"[{threat.low:g}, {threat.high:g}], exactly"),
         Fact("Goal", f"{threat.goal}: any class but the row's own"),
         Fact("Access", f"{threat.access}: scores and gradients of the model as it is"),
@@ -219,11 +223,15 @@ def notes(reading: Reading) -> list[str]:
     lines = [*manifest.notes]
     if manifest.unbounded:
         rows = manifest.unbounded["rows"]
-        stood = ", ".join(f"{name}: {count}" for name, count in manifest.unbounded.items() if name != "rows")
-        lines.append(f"climbed with no limit but the box, on {rows} rows, these many stood by loss: {stood}")
+        stood = ", ".join(f"{name} {count}" for name, count in manifest.unbounded.items() if name != "rows")
+        lines.append(
+            f"each loss was climbed on {rows} clean rows with no limit but the box; rows that still stood: {stood}"
+        )
     if manifest.pull_in:
         lines.append(f"gradients were taken {manifest.pull_in:g} inside the faces of the box")
-    return [*lines, *spending_lines(reading)]
+    return [
+        f"{line[:1].upper()}{line[1:]}".removesuffix(".") + "." for line in (*lines, *spending_lines(reading)) if line
+    ]
 
 
 def cost_facts(reading: Reading) -> list[Fact]:
@@ -247,7 +255,7 @@ def cost_facts(reading: Reading) -> list[Fact]:
     return [
         *facts,
         Fact("Budget", manifest.budget or "none: to the suite's end"),
-        Fact("Time", f"{manifest.seconds:,.0f} s in {len(reading.sessions)} session(s), checks included"),
+        Fact("Time", f"{manifest.seconds:,.0f} s, checks included; sessions: {len(reading.sessions)}"),
     ]
 
 
@@ -257,7 +265,7 @@ def reproduction_facts(manifest: Manifest) -> list[Fact]:
     return [
         Fact("Brinell, format", f"{there.brinell}, {manifest.format}"),
         Fact("Python, torch, NumPy", f"{there.python}, {there.torch}, {there.numpy}"),
-        Fact("Machine", f"{there.platform}; {there.processor}; {there.threads} threads; {there.device}"),
+        Fact("Machine", f"{there.platform}; {there.processor}; threads: {there.threads}; {there.device}"),
         Fact("Suite", f"{suite['name']} v{suite['version']}"),
         Fact("Digest of the suite", suite["digest"], code=True),
         Fact("Seed; batch size", f"{manifest.seed}; {manifest.batch_size}"),
