@@ -6,6 +6,7 @@ from typing import Any
 
 from brinell.records import STATUSES, AttemptRecord, RowRecord
 from brinell.report.pictures import Pictures
+from brinell.report.sections import shortened
 from brinell.result import Reading
 
 MOST_ROWS = 20_000
@@ -16,7 +17,6 @@ ATTEMPT_BYTES = 48
 """Of one attempt as it stands in the page, at most."""
 MOST_REASONS = 100
 """Different reasons for errors that are spelt out."""
-LONGEST_REASON = 200
 
 ROW_FIELDS = (
     *("row", "label", "status", "clean_prediction", "clean_margin", "prediction", "margin", "distance"),
@@ -36,7 +36,7 @@ class Reasons:
         """The place of a text in the list; the last place stands for all that come too late."""
         if text is None:
             return None
-        short = text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + "…"
+        short = shortened(text)
         if short not in self.texts:
             if len(self.texts) == MOST_REASONS:
                 self.texts.append("another reason; see rows.parquet")

@@ -16,6 +16,10 @@ from brinell.result import Reading
 from brinell.spec import Spec
 
 NOT_DECLARED = "not declared"
+MOST_REASONS = 8
+"""Reasons for errors that are spelt out above the table."""
+LONGEST_REASON = 200
+"""Characters of a reason; it may hold a whole traceback."""
 
 STATUS_MEANS = {
     "misclassified": "wrong before any attack",
@@ -119,6 +123,14 @@ def statuses(reading: Reading) -> list[StatusCount]:
     figures = reading.figures
     means = STATUS_MEANS if reading.randomised is None else {**STATUS_MEANS, **RANDOMISED_MEANS}
     return [StatusCount(s, rows, means[s], rows / max(figures.rows, 1)) for s, rows in figures.status.items()]
+
+
+def errors(reading: Reading) -> list[str]:
+    """Why rows could not be judged: the most frequent reasons, cut to size, and how many rows have others."""
+    found = sorted(reading.figures.errors.items(), key=lambda item: -item[1])
+    lines = [f"{shortened(reason)} ({count:,} rows)" for reason, count in found[:MOST_REASONS]]
+    others = sum(count for _, count in found[MOST_REASONS:])
+    return [*lines, f"other reasons ({others:,} rows); see rows.parquet"] if others else lines
 
 
 def threat_facts(manifest: Manifest) -> list[Fact]:
@@ -298,3 +310,8 @@ def command_of(spec: Spec) -> str:
     said |= {name: value for name, (value, unsaid) in usual.items() if value != unsaid}
     options = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in said.items())
     return f"brinell run {options} --out again"
+
+
+def shortened(text: str) -> str:
+    """A text of somebody else's, cut to size."""
+    return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + "…"
