@@ -159,7 +159,7 @@ def test_run(brinell: Call, tmp_path: Path) -> None:
     assert "record is in" not in out
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == {
         *("manifest.json", "result.json", "spec.toml", "ledger.sqlite", "rows.parquet", "attempts.parquet"),
-        *("witnesses.npy", "originals.npy", "clean_logits.npy"),
+        *("witnesses.npy", "originals.npy", "clean_logits.npy", "traces.parquet"),
     }
 
 

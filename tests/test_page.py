@@ -205,24 +205,20 @@ def test_only_as_many_pictures_as_fit_and_it_is_said(reading: Reading, monkeypat
     assert f"The first 6 of {len(broken)} broken rows, in the order of the selection" in Page(html_page(reading)).said
 
 
+@pytest.mark.usefixtures("without_shape_checks")
 def test_a_page_is_below_five_megabytes_however_much_there_is(reading: Reading) -> None:
     rows = [
         row_record(n, "error", reason=f"{n} " + "é" * 300, clean_margin=1 / 3, input_size=1 / 3, forwards=10**7)
         for n in range(20_500)
     ]
-    attempts = [
-        attempt_record(n, "error", attempt=k, best_margin=-1 / 3, reason=f"{n} " * 99)
-        for n in range(20_500)
-        for k in (0, 1)
-    ]
+    attempts = [attempt_record(n, "error", best_margin=-1 / 3, reason=f"{n} " * 99) for n in range(20_500)]
     text = html_page(replace(reading, rows=tuple(rows), attempts=tuple(attempts)))
     assert len(text.encode()) < 5_000_000
-    page = Page(text)
-    assert len(page.data["rows"]["row"]) == 20_000
-    assert "The table holds the first 20,000 of 20,500 rows" in page.said
-    held = page.data["withAttempts"]
-    assert 0 < held < 20_000
-    assert max(map(int, page.data["attempts"])) == held - 1
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert len(data["rows"]["row"]) == 20_000
+    assert "The table holds the first 20,000 of 20,500 rows" in text
+    assert 0 < data["withAttempts"] < 20_000
+    assert max(map(int, data["attempts"])) == data["withAttempts"] - 1
 
 
 def test_vectors_are_not_taken_for_pictures(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def embedded(reading: Reading, pictures: Pictures | None) -> dict[str, Any]:
     rows, reasons = reading.rows[:MOST_ROWS], Reasons()
     attempts, with_attempts = _attempts(reading, rows, reasons)
     return {
-        "rows": {field: [_value(row, field, reasons) for row in rows] for field in ROW_FIELDS},
+        "rows": {field: _column(rows, field, reasons) for field in ROW_FIELDS},
         "of": len(reading.rows),
         "statuses": STATUSES,
         "attempts": attempts,
@@ -88,19 +88,21 @@ def _attempts(
         if left < 0:
             return kept, number
         if made:
-            kept[row.row] = [[_value(attempt, field, reasons) for field in ATTEMPT_FIELDS] for attempt in made]
+            columns = [_column(made, field, reasons) for field in ATTEMPT_FIELDS]
+            kept[row.row] = [list(values) for values in zip(*columns, strict=True)]
     return kept, len(rows)
 
 
-def _value(record: RowRecord | AttemptRecord, field: str, reasons: Reasons) -> int | float | None:
-    value = getattr(record, field)
-    if field == "status":
-        return STATUSES.index(value)
-    if field == "outcome":
-        return OUTCOMES.index(value)
+def _column(
+    records: Sequence[RowRecord] | Sequence[AttemptRecord], field: str, reasons: Reasons
+) -> list[int | float | None]:
+    values = [getattr(record, field) for record in records]
+    if field in ("status", "outcome"):
+        places = {name: place for place, name in enumerate(STATUSES if field == "status" else OUTCOMES)}
+        return [places[value] for value in values]
     if field == "reason":
-        return reasons.number(value)
-    return _short(value) if isinstance(value, float) else value
+        return [reasons.number(value) for value in values]
+    return [_short(value) if isinstance(value, float) else value for value in values]
 
 
 def _short(value: float) -> float:

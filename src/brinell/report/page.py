@@ -1,5 +1,6 @@
 """The result as one HTML page that needs nothing but itself: no network, no fonts, no other file."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ def html_page(reading: Reading) -> str:
         papers=papers_of(manifest.suite["name"], ran),
         spec=None if manifest.spec is None else written(manifest.spec),
         command=None if manifest.spec is None else sections.command_of(manifest.spec),
+        folder=shlex.quote(manifest.run),
         shown=min(len(reading.rows), MOST_ROWS),
         shots=() if pictures is None else pictures.first,
         about_pictures=_about(reading, pictures),

@@ -80,14 +80,12 @@ def cards(reading: Reading) -> list[Card]:
 def _card(name: str, kind: str, figure: Proportion, *, first: bool = False) -> Card:
     if figure.bounds is None:
         return Card(name, "not measured", "n/a", f"0 {figure.denominator}", "", first)
+    whole = f"all {figure.of:,} rows" if figure.denominator == "all rows" else f"{figure.of:,} {figure.denominator}"
     low, high = (100 * bound for bound in figure.bounds)
     if figure.interval is None:
-        count = (
-            f"between {figure.count:,} and {figure.count + figure.undecided:,} of {figure.of:,} {figure.denominator}"
-        )
+        count = f"between {figure.count:,} and {figure.count + figure.undecided:,} of {whole}"
         undecided = f"{figure.undecided:,} rows undecided: no interval"
         return Card(name, "bounds, the run is not through", f"{low:.1f} – {high:.1f} %", count, undecided, first)
-    whole = f"all {figure.of:,} rows" if figure.denominator == "all rows" else f"{figure.of:,} {figure.denominator}"
     count = f"{figure.count:,} of {whole}"
     return Card(name, kind, f"{low:.1f} %", count, _interval(figure.interval, figure.level), first)
 
