@@ -11,7 +11,16 @@ from brinell.claims.files import schema
 from brinell.diagnose.checks import CHECKS
 from brinell.diagnose.diagnosis import explained, name_of
 from brinell.manifest import FORMAT, Environment, Manifest
-from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, SessionRecord, columns, field_docs
+from brinell.records import (
+    AttemptRecord,
+    FrequencyRecord,
+    Record,
+    RowRecord,
+    SessionRecord,
+    TraceRecord,
+    columns,
+    field_docs,
+)
 from brinell.report.text import print_text
 from brinell.result import read_run
 
@@ -29,6 +38,7 @@ Made by `python docs/generate.py` from the fields' docstrings.
 | `originals.npy` | the clean inputs of the rows that have one, in the same places |
 | `clean_logits.npy` | the model's logits on the clean inputs, `(place, class)` |
 | `rows.parquet`, `attempts.parquet` | the first two tables for other tools, made when a session ends |
+| `traces.parquet` | the table of that name, likewise, where the model is deterministic |
 | `frequencies.parquet` | the table of that name, likewise, where the model is randomised |
 | `candidates.npy` | points that attempts on a randomised model kept; gone, and not sealed, once the run is complete |
 | `result.json` | the figures, as `brinell report --format json` prints them |
@@ -79,6 +89,7 @@ def run_folder_page() -> str:
     tables: tuple[tuple[str, type[Record]], ...] = (
         ("rows", RowRecord),
         ("attempts", AttemptRecord),
+        ("traces", TraceRecord),
         ("frequencies", FrequencyRecord),
         ("sessions", SessionRecord),
     )

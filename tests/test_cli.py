@@ -99,7 +99,7 @@ import sys
 from brinell.cli import main
 sys.argv = ["brinell"]
 assert main({arguments}) == 0
-heavy = {{"torch", "scipy", "pyarrow", "numpy"}} & set(sys.modules)
+heavy = {{"torch", "scipy", "pyarrow", "numpy", "jinja2", "PIL"}} & set(sys.modules)
 assert not heavy & {{"torch", "scipy", "pyarrow"}}, heavy
 """
 
@@ -159,7 +159,7 @@ def test_run(brinell: Call, tmp_path: Path) -> None:
     assert "record is in" not in out
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == {
         *("manifest.json", "result.json", "spec.toml", "ledger.sqlite", "rows.parquet", "attempts.parquet"),
-        *("witnesses.npy", "originals.npy", "clean_logits.npy"),
+        *("witnesses.npy", "originals.npy", "clean_logits.npy", "traces.parquet"),
     }
 
 
@@ -240,7 +240,7 @@ def test_plan_refuses_what_a_run_would(brinell: Call, tmp_path: Path) -> None:
     assert "8/255" in err
 
 
-@pytest.mark.parametrize("format", ["text", "json", "markdown"])
+@pytest.mark.parametrize("format", ["text", "json", "markdown", "latex"])
 def test_report_from_the_folder_alone(brinell: Call, run: Path, format: str) -> None:
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     code, out, err = brinell("report", run, "--format", format)

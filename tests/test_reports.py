@@ -48,7 +48,7 @@ def with_foreign(reading: Reading, text: str) -> Reading:
         }
     )
     rows = tuple(replace(row, status="error", reason=text) if row.status == "standing" else row for row in reading.rows)
-    return Reading(reading.folder, changed, rows, reading.attempts, reading.frequencies, reading.sessions)
+    return replace(reading, manifest=changed, rows=rows)
 
 
 def test_json_has_all_that_is_asked_of_it(data: dict[str, Any]) -> None:

@@ -35,6 +35,7 @@ FILES = (
     "clean_logits.npy",
     "rows.parquet",
     "attempts.parquet",
+    "traces.parquet",
 )
 
 

@@ -218,24 +218,39 @@ def verify(
 
 @app.command
 def report(
-    folder: Path, /, *, format: Literal["text", "json", "markdown", "robustbench", "model-card"] = "text"
+    folder: Path,
+    /,
+    *,
+    format: Literal["text", "json", "markdown", "html", "latex", "robustbench", "model-card"] = "text",
+    out: Path | None = None,
 ) -> int:
-    """Print a run's figures from its ledger.
+    """Print a run's figures from its ledger, or write them as a page.
 
     Parameters
     ----------
     folder
         The run's folder; a run under way is reported as far as it has got.
     format
-        text, json, markdown; robustbench, an entry of that leaderboard; model-card, a block for Hugging Face.
+        text, json, markdown, latex (tables for a paper), html (a page of its own, written to a file),
+        robustbench (an entry of that leaderboard), or model-card (a block for Hugging Face).
+    out
+        Where the page goes. [default: report.html in the run's folder]
     """
     from brinell.report.entries import as_model_card, as_robustbench
-    from brinell.report.show import as_json, as_markdown, as_text
+    from brinell.report.show import as_html, as_json, as_latex, as_markdown, as_text
     from brinell.result import read_run
 
+    if out is not None and format != "html":
+        raise BadInput(
+            "--out", got=f"--format {format}", expected="--format html", remedy="Drop it, and use the shell's >."
+        )
     reading = read_run(folder)
-    show = {"text": as_text, "json": as_json, "markdown": as_markdown}
-    {**show, "robustbench": as_robustbench, "model-card": as_model_card}[format](reading)
+    shown = {"text": as_text, "json": as_json, "markdown": as_markdown, "latex": as_latex}
+    shown |= {"robustbench": as_robustbench, "model-card": as_model_card}
+    if format == "html":
+        as_html(reading, out)
+    else:
+        shown[format](reading)
     return EXIT_DONE if reading.figures.complete else EXIT_INCOMPLETE
 
 

@@ -106,6 +106,8 @@ class Engine:
     """Whether the model draws once for a whole pass: each row is then scored in passes of its own."""
     session: int = 0
     """Which stretch of work on the run this is; only a randomised model's own random numbers depend on it."""
+    watched: frozenset[int] = frozenset()
+    """Rows of which the margin at each point is kept; only where the model is deterministic."""
     answered: bool = field(default=False, init=False)
     """Whether the model has answered at all."""
     known: Inputs | None = field(default=None, init=False)
@@ -204,6 +206,7 @@ class Engine:
             standing=standing,
             answer=Answer(torch.zeros_like(clean.logits), zeros, torch.zeros_like(clean.x), standing),
             looks=1 if self.draws is None else self.draws.attack,
+            traces={place: [] for place, row in enumerate(rows) if row in self.watched},
             kept=None if self.draws is None else Kept.around(clean.x, self.draws.kept),
             length=assignment.attack.cost().forwards // assignment.attack.attempts(),
         )
@@ -344,6 +347,7 @@ class Engine:
         for part in batch:
             here = slice(start, start + part.length)
             part.flight.keep_best(part.low, part.high, margin[here])
+            part.flight.watch(part.low, part.high, margin[here])
             if evaluated.right is not None:
                 part.flight.keep(part.low, part.high, evaluated.right[here], margin[here])
             if not quiet:

@@ -53,6 +53,8 @@ class Attempted(NamedTuple):
     """Why the attempt ended in an error; None for the others."""
     kept: Inputs | None = None
     """Points ``(stretch, *feature)`` that are worth another look, where the model is randomised."""
+    trace: tuple[float, ...] = ()
+    """Of a watched row, the margin at each point of the attempt; NaN outside the threat set."""
 
 
 class Step(NamedTuple):
@@ -79,6 +81,8 @@ class InFlight:
     """Passes over each point of a query."""
     kept: Kept | None = None
     """Set where the model is randomised: no row falls then."""
+    traces: dict[int, list[float]] = field(default_factory=dict)
+    """Margins met so far by the rows that are watched, by their position among the search's rows."""
     length: int = 1
     """Forward passes of a row that goes through the whole attempt, a look counted once."""
     query: Query | None = None
@@ -153,6 +157,23 @@ class InFlight:
         best = self.best_here[low:high]
         torch.fmin(best, margin.where(self.inside_here[low:high], torch.inf), out=best)
 
+    def watch(self, low: int, high: int, margin: PerRow) -> None:
+        """Take down the margins that a stretch of rows met, for those that are watched; NaN outside the threat set."""
+        if not self.traces:
+            return
+        positions = self.positions[low:high]
+        first, last = int(positions[0]), int(positions[-1])  # positions ascend
+        watched = [position for position in self.traces if first <= position <= last]
+        if not watched:
+            return
+        asked = torch.tensor(watched, device=positions.device)
+        places = torch.searchsorted(positions, asked)
+        found = positions[places] == asked
+        met = margin.where(self.inside_here[low:high], torch.nan)[places]
+        for position, here, value in zip(watched, found.tolist(), met.tolist(), strict=True):
+            if here:
+                self.traces[position].append(value)
+
     def ended(self, place: int, outcome: Outcome, reason: str | None) -> Attempted:
         """The record of the row at a place of ``positions`` whose attempt has ended, with the query under way."""
         best, position = float(self.best_here[place]), int(self.positions[place])
@@ -165,6 +186,7 @@ class InFlight:
             backwards=made.backwards,
             reason=reason,
             kept=self.kept.points[position] if self.kept is not None and outcome == "proposed" else None,
+            trace=tuple(self.traces.pop(position, ())),
         )
 
 

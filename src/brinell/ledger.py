@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from brinell.errors import BadInput
-from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, SessionRecord, columns
+from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, SessionRecord, TraceRecord, columns
 
 LEDGER = "ledger.sqlite"
 
@@ -19,6 +19,7 @@ _SQL = {int: "INTEGER", float: "REAL", str: "TEXT"}
 _TABLES: dict[type[Record], tuple[str, str]] = {
     RowRecord: ("rows", "row"),
     AttemptRecord: ("attempts", "row, stage, attempt"),
+    TraceRecord: ("traces", "row, stage, attempt, step"),
     FrequencyRecord: ("frequencies", "row"),
     SessionRecord: ("sessions", "session"),
 }
@@ -125,6 +126,11 @@ class Ledger:
         """All attempts that have ended, by stage, attempt and row."""
         for record in self._db.execute("SELECT * FROM attempts ORDER BY stage, attempt, row"):
             yield AttemptRecord(**dict(record))
+
+    def traces(self) -> list[TraceRecord]:
+        """The sampled rows' margins at each point of each attempt, by row, stage, attempt and step."""
+        found = self._db.execute("SELECT * FROM traces ORDER BY row, stage, attempt, step")
+        return [TraceRecord(**dict(record)) for record in found]
 
     def sessions(self) -> list[SessionRecord]:
         """All stretches of work, in order."""

@@ -18,9 +18,10 @@ MANIFEST = "manifest.json"
 SPEC = "spec.toml"
 ROWS_TABLE = "rows.parquet"
 ATTEMPTS_TABLE = "attempts.parquet"
+TRACES_TABLE = "traces.parquet"
 FREQUENCIES_TABLE = "frequencies.parquet"
 RESULT = "result.json"
-DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, FREQUENCIES_TABLE, RESULT)
+DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, TRACES_TABLE, FREQUENCIES_TABLE, RESULT)
 """Files that are made from the ledger when a session ends."""
 FORMAT = 4
 """Version of the run folder's format; raised with every change that a reader must know of."""

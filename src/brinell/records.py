@@ -1,4 +1,4 @@
-"""What is recorded of a row, an attempt and a session. The fields' docstrings are the documentation of the format."""
+"""What is recorded of a row, an attempt, a point, a session. The fields' docstrings are the documentation of the format."""
 
 import ast
 import inspect
@@ -88,6 +88,25 @@ class AttemptRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TraceRecord:
+    """The margin at one point of one attempt, kept of up to 16 rows drawn by the seed (deterministic models)."""
+
+    row: int
+    """Index in the data set."""
+    turn: int
+    """Turn of the attempt, as in ``attempts``."""
+    stage: int
+    """Place of the attack in the suite, from 0."""
+    attempt: int
+    """Which attempt of the attack, from 0."""
+    step: int
+    """Place of the point among those that the attempt asked about, from 0: one for each forward pass."""
+    margin: float | None
+    """Margin at the point, in logit units; null where the point lay outside the threat set, or the logits were not
+    finite. The least of an attempt is its ``best_margin``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class FrequencyRecord:
     """How often a randomised model was right on one row. No draw of the model counts in two places."""
 
@@ -143,7 +162,7 @@ class SessionRecord:
     """Backward passes, counted likewise."""
 
 
-Record = RowRecord | AttemptRecord | FrequencyRecord | SessionRecord
+Record = RowRecord | AttemptRecord | TraceRecord | FrequencyRecord | SessionRecord
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:

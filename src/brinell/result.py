@@ -22,6 +22,7 @@ from brinell.manifest import (
     RESULT,
     ROWS_TABLE,
     SPEC,
+    TRACES_TABLE,
     Manifest,
     file_digests,
     read_manifest,
@@ -36,6 +37,7 @@ from brinell.records import (
     Record,
     RowRecord,
     SessionRecord,
+    TraceRecord,
     as_columns,
     columns,
     field_docs,
@@ -56,6 +58,7 @@ class Reading:
     attempts: tuple[AttemptRecord, ...]
     frequencies: tuple[FrequencyRecord, ...]
     sessions: tuple[SessionRecord, ...]
+    traces: tuple[TraceRecord, ...] = ()
 
     @cached_property
     def figures(self) -> Figures:
@@ -143,9 +146,9 @@ def read_run(folder: Path) -> Reading:
     manifest = read_manifest(folder)
     ledger = Ledger.open(folder / LEDGER)
     rows, attempts, sessions = tuple(ledger.rows()), tuple(ledger.attempts()), tuple(ledger.sessions())
-    frequencies = tuple(ledger.frequencies())
+    frequencies, traces = tuple(ledger.frequencies()), tuple(ledger.traces())
     ledger.release()
-    return Reading(folder, manifest, rows, attempts, frequencies, sessions)
+    return Reading(folder, manifest, rows, attempts, frequencies, sessions, traces)
 
 
 def conclude(folder: Path, manifest: Manifest) -> Reading:
@@ -153,7 +156,9 @@ def conclude(folder: Path, manifest: Manifest) -> Reading:
     reading = replace(read_run(folder), manifest=manifest)
     _write_table(folder / ROWS_TABLE, RowRecord, reading.rows)
     _write_table(folder / ATTEMPTS_TABLE, AttemptRecord, reading.attempts)
-    if reading.randomised is not None:
+    if reading.randomised is None:
+        _write_table(folder / TRACES_TABLE, TraceRecord, reading.traces)
+    else:
         _write_table(folder / FREQUENCIES_TABLE, FrequencyRecord, reading.frequencies)
     replace_text(folder / RESULT, json.dumps(as_data(reading), indent=2) + "\n")
     write_manifest(folder, manifest.model_copy(update={"files": file_digests(folder, SEALED)}))

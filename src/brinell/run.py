@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from brinell.attacks.catalogue import identity, title
 from brinell.engine import Engine
 from brinell.errors import BadInput
-from brinell.flight import Claim, Clean, Step
+from brinell.flight import Attempted, Claim, Clean, Step
 from brinell.geometry import distance
 from brinell.ledger import Ledger
 from brinell.losses import decision, margin_of
@@ -23,12 +23,13 @@ from brinell.manifest import Manifest, now, read_manifest
 from brinell.points import CANDIDATES, PointFile
 from brinell.queries import Attack, Cost, Learner, Success
 from brinell.random import stream_key
-from brinell.records import AttemptRecord
+from brinell.records import AttemptRecord, TraceRecord
 from brinell.subject import Subject
 from brinell.suites.programme import Assignment
 from brinell.suites.rules import Brought, brought_by
 from brinell.suites.suite import Suite
 from brinell.tally import Observer, Planned, Tally, ignore
+from brinell.watched import drawn_rows
 
 MANY_REFUSED = 3
 """Witnesses that did not hold when scored again, above which the record doubts that the model is deterministic."""
@@ -96,6 +97,7 @@ class Run:
         with self.subject.model.undisturbed():
             self._score_clean_rows()
             self._referee()
+            self.engine.watched = self._watched()
             through = self.attack(observer, stop) if self.subject.threat.eps > 0 else True
         if through:
             with self.ledger.transaction():
@@ -153,6 +155,12 @@ class Run:
                             status="pending" if float(margin[i]) > 0 else "misclassified",
                         )
         refuse_unreadable(unusable)
+
+    def _watched(self) -> frozenset[int]:
+        """The rows whose way is kept; none where the model is randomised, so that no single point tells anything."""
+        if self.suite.draws is not None:
+            return frozenset()
+        return frozenset(drawn_rows(self.ledger.to_attack(), self.subject.seed))
 
     def attack(self, observer: Observer, stop: Callable[[], bool]) -> bool:
         """Make every attempt of the suite that has not been made, until ``stop`` says so; whether all are made.
@@ -233,13 +241,28 @@ class Run:
             for claim in step.claims:
                 self._record_claim(assignment, claim)
             for attempted in step.attempted:
-                record = attempted._replace(kept=None)._asdict()
-                del record["kept"]
-                self.ledger.add_attempt(
-                    AttemptRecord(stage=assignment.stage, attempt=assignment.attempt, turn=assignment.turn, **record)
-                )
+                self._record_attempt(assignment, attempted)
                 if attempted.kept is not None:
                     self._keep(assignment, attempted.row, attempted.kept)
+
+    def _record_attempt(self, assignment: Assignment, attempted: Attempted) -> None:
+        """Write down an attempt that has ended, with the way of a row that is watched."""
+        which = {"stage": assignment.stage, "attempt": assignment.attempt, "turn": assignment.turn}
+        self.ledger.add_attempt(
+            AttemptRecord(
+                row=attempted.row,
+                outcome=attempted.outcome,
+                best_margin=attempted.best_margin,
+                forwards=attempted.forwards,
+                backwards=attempted.backwards,
+                reason=attempted.reason,
+                **which,
+            )
+        )
+        self.ledger.add(
+            TraceRecord(row=attempted.row, step=step, margin=margin if math.isfinite(margin) else None, **which)
+            for step, margin in enumerate(attempted.trace)
+        )
 
     def _keep(self, assignment: Assignment, row: int, points: torch.Tensor) -> None:
         """Write down the points of an attempt that are worth another look."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from brinell.checks import model as by_model
 from brinell.checks import points, record
 from brinell.checks.finding import Finding, equal
+from brinell.checks.traces import traces
 from brinell.errors import BadInput
 from brinell.ledger import LEDGER
 from brinell.manifest import MANIFEST, read_manifest
@@ -22,6 +23,7 @@ CHECKS = (
     record.schedule,
     record.statuses,
     record.frequencies,
+    traces,
     record.result,
     record.tables,
     points.points_recorded,

@@ -16,11 +16,12 @@ from brinell.manifest import (
     RESULT,
     ROWS_TABLE,
     SPEC,
+    TRACES_TABLE,
     Manifest,
     file_digests,
 )
 from brinell.queries import Cost
-from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, as_columns
+from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, TraceRecord, as_columns
 from brinell.result import SEALED, Reading, as_data
 from brinell.rows import rows_digest
 from brinell.spec import Spec
@@ -261,6 +262,7 @@ def tables(reading: Reading) -> Iterator[Finding]:
     tables: tuple[tuple[str, type[Record], Sequence[Record]], ...] = (
         (ROWS_TABLE, RowRecord, reading.rows),
         (ATTEMPTS_TABLE, AttemptRecord, reading.attempts),
+        (TRACES_TABLE, TraceRecord, reading.traces),
         (FREQUENCIES_TABLE, FrequencyRecord, reading.frequencies),
     )
     for name, kind, records in tables:

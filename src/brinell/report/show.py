@@ -3,14 +3,18 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from brinell.checks.finding import Finding
+from brinell.errors import BadInput
 from brinell.plan import Plan
+from brinell.report.latex import latex_report
 from brinell.report.markdown import markdown_report
+from brinell.report.page import PAGE, write_page
 from brinell.report.text import print_text
 from brinell.result import Reading, as_data
 
@@ -38,6 +42,29 @@ def as_json(reading: Reading) -> None:
 def as_markdown(reading: Reading) -> None:
     """A result as Markdown."""
     print(markdown_report(reading), end="")
+
+
+def as_latex(reading: Reading) -> None:
+    """A result as tables for a paper."""
+    print(latex_report(reading), end="")
+
+
+def as_html(reading: Reading, path: Path | None) -> None:
+    """A result as a page in a file, by default in the run's folder; its path is printed.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be written.
+    """
+    path = reading.folder / PAGE if path is None else path
+    try:
+        write_page(reading, path)
+    except OSError as error:
+        raise BadInput(
+            f"page {path}", got=error.strerror or str(error), expected="a file to write", remedy="Name one with --out."
+        ) from None
+    print(path)
 
 
 def findings_as_text(findings: Sequence[Finding]) -> None:

@@ -12,7 +12,7 @@ from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
 from brinell.metrics import Figures, StageFigures
 from brinell.result import Reading
-from brinell.spending import thinned
+from brinell.spending import Saturation, thinned
 
 NAMED = ("steps", "queries", "restarts", "targets")
 """Settings of an attack that are named even where they are the usual ones."""
@@ -111,16 +111,23 @@ def spending_lines(reading: Reading) -> list[str]:
     saturation = reading.saturation
     if saturation is not None and (saturation.last or reading.manifest.state == "complete"):
         curve = [f"{turn.broken:,} by {turn.passes:,}" for turn in thinned(reading.turns, CURVE)]
-        lines += [
-            f"rows broken by passes of attacks: {' · '.join(curve)}",
-            f"the last row broke by pass {saturation.last:,} of {saturation.passes:,}; in the last "
-            f"{saturation.recent_passes:,} passes {saturation.recent_broke} rows did: 1,000 more would break "
-            f"{saturation.expected:.2g} (at 95 % under {saturation.at_most:.2g}). This is where this suite has had enough, "
-            "not how near the figure is to the truth",
-        ]
+        lines += [f"rows broken by passes of attacks: {' · '.join(curve)}", saturation_line(saturation)]
     if reading.manifest.cut is not None:
         lines.append(f"the budget of {reading.manifest.budget} ended the attacks before the suite was through")
     return lines
+
+
+def saturation_line(saturation: Saturation) -> str:
+    """How the last passes paid, and what that does not say."""
+    last = f"the last row broke by pass {saturation.last:,} of {saturation.passes:,}"
+    if not saturation.last:
+        last = f"no row broke in {saturation.passes:,} passes"
+    return (
+        f"{last}; in the last "
+        f"{saturation.recent_passes:,} passes {saturation.recent_broke} rows did: 1,000 more would break "
+        f"{saturation.expected:.2g} (at 95 % under {saturation.at_most:.2g}). This is where this suite has had enough, "
+        "not how near the figure is to the truth"
+    )
 
 
 def _figures(reading: Reading) -> Table:
