@@ -32,6 +32,7 @@ def claim_of(
         threat=ThreatModel(
             **{key: manifest.threat[key] for key in ("norm", "low", "high", "goal", "access")},
             eps=manifest.threat["eps_text"],
+            eps_is="absolute",
         ),
         suite=_suite(manifest, randomised),
         model=ClaimedModel(
@@ -59,6 +60,7 @@ def _figure(figure: Proportion | Frequency) -> Figure:
         of=figure.of,
         denominator="initially correct rows" if named else "all rows",
         undecided=figure.undecided,
+        noise=None if isinstance(figure, Proportion) else figure.noise,
         text=str(figure),
     )
 

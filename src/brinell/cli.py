@@ -315,7 +315,7 @@ def compare(
     from brinell.claims.sources import account_from
     from brinell.report import claims as shown
 
-    if len(sources) < 2 or len(set(sources)) < len(sources):
+    if len(sources) < 2 or len({os.path.realpath(source) for source in sources}) < len(sources):
         raise BadInput(
             "compare",
             got=" ".join(sources) or "nothing",
@@ -324,8 +324,10 @@ def compare(
         )
     accounts = [account_from(source, robustbench) for source in sources]
     if len(accounts) > 2:
-        (shown.groups_as_json if json else shown.groups_as_text)(grouped(accounts))
-        return EXIT_DONE
+        groups = grouped(accounts)
+        (shown.groups_as_json if json else shown.groups_as_text)(groups)
+        followed = any(verdict.better is not None for group in groups for verdict in group.against_first)
+        return EXIT_DONE if followed else EXIT_OPEN
     verdict = compared(*accounts)
     (shown.verdict_as_json if json else shown.verdict_as_text)(verdict)
     return EXIT_OPEN if verdict.better is None else EXIT_DONE

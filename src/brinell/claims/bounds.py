@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from brinell.claims.claim import Claim, Figure, ThreatModel
 
-SLACK = 1e-9
-"""Relative tolerance between radii that were computed, not written."""
+SLACK = 1e-6
+"""Relative tolerance between two radii that were written differently."""
+SIGMAS = 1.96
+"""How far the draws of a randomised model may have moved its figure, in standard errors (95 %)."""
 _EXPONENTS = {"linf": math.inf, "l2": 2.0, "l1": 1.0}
 
 
@@ -21,92 +23,125 @@ class Bound:
 
     upper: bool
     share: float
-    figure: Figure
+    """With all that may still count for the model, or against it: rows in error, undecided rows, rounding, draws."""
+    count: float | None
+    of: int | None
     threat: ThreatModel
+    stated: str
+    """The figure that it comes from, as its maker writes it."""
     why: str
     """How it follows from the claim, a clause."""
 
 
 def robust_accuracy(claim: Claim) -> tuple[Figure | None, str]:
-    """The claim's figure as a robust accuracy over all rows, and how; None where that does not follow."""
+    """The claim's figure as a robust accuracy over all rows, with its counts where these follow; None where it does not."""
     figure, clean = claim.figure, claim.clean
-    if claim.quantity != "attack success rate":
-        if figure.denominator == "initially correct rows":
-            if clean is None or clean.share is None or figure.share is None:
-                return (
-                    None,
-                    "its robust accuracy is over the initially correct rows, and the clean accuracy is unstated",
-                )
-            value = figure.share * clean.share
-            return Figure(value=value, denominator="all rows"), "rows standing over correct rows, times clean accuracy"
-        return figure, "as stated"
-    if figure.share is None or figure.denominator is None:
+    rate = claim.quantity == "attack success rate"
+    if figure.denominator == "all rows" or (figure.denominator is None and not rate):
+        return (figure, "as stated") if not rate else _complement(figure)
+    if figure.denominator is None:
         return None, "of which rows its success rate is a share is unstated"
-    if figure.denominator == "all rows":
-        return Figure(value=1 - figure.share, denominator="all rows"), "1 less a success rate over all rows"
     if clean is None or clean.share is None:
-        return None, "its success rate is over the initially correct rows, and the clean accuracy is unstated"
-    counts = (figure.count, figure.of, clean.count, clean.of)
-    if all(count is not None for count in counts) and figure.of == clean.count and clean.of is not None:
-        assert clean.count is not None
+        return None, "it is over the initially correct rows, and the clean accuracy is unstated"
+    if None not in (figure.count, figure.of, clean.count, clean.of):
         assert figure.count is not None
-        return (
-            Figure(count=clean.count - figure.count, of=clean.of, denominator="all rows"),
-            "correct rows less broken ones, over all rows",
-        )
-    value = clean.share * (1 - figure.share)
-    return Figure(value=value, denominator="all rows"), "clean accuracy times the share of correct rows that stand"
+        assert figure.of is not None
+        if figure.of != clean.count:
+            return (
+                None,
+                f"it is over {figure.of:,} correct rows, and {clean.count:,g} were correct by its clean accuracy",
+            )
+        standing = figure.of - figure.count - figure.undecided if rate else figure.count
+        counted = Figure(count=standing, of=clean.of, denominator="all rows", undecided=figure.undecided)
+        return counted, "correct rows that stand, over all rows"
+    if figure.share is None:
+        return None, "it is not known yet"
+    stands = 1 - figure.share if rate else figure.share
+    return Figure(
+        value=stands * clean.share, denominator="all rows"
+    ), "clean accuracy times the share of correct rows that stand"
+
+
+def _complement(figure: Figure) -> tuple[Figure | None, str]:
+    why = "1 less a success rate over all rows"
+    if figure.count is not None and figure.of:
+        left = figure.of - figure.count - figure.undecided
+        return Figure(count=left, of=figure.of, denominator="all rows", undecided=figure.undecided), why
+    if figure.share is None:
+        return None, "its success rate is not known yet"
+    return Figure(value=1 - figure.share, denominator="all rows"), why
 
 
 def bounds_of(claim: Claim) -> list[Bound]:
     """All bounds that the claim gives: its figure's, and its clean accuracy's, which is the robust accuracy at eps 0."""
     found = []
     figure, how = robust_accuracy(claim)
-    if figure is not None and figure.share is not None and not claim.state:
-        found.append(Bound(claim.upper, figure.share, figure, claim.threat, how))
-    if claim.clean is not None and claim.clean.share is not None:
+    if figure is not None and (bound := _bound(claim, figure, how)) is not None:
+        found.append(bound)
+    clean = claim.clean
+    if clean is not None and clean.share is not None:
+        at_most = min(1.0, clean.share + clean.rounding + SIGMAS * (clean.noise or 0.0))
         threat = claim.threat.model_copy(update={"eps": "0"})
-        found.append(
-            Bound(True, claim.clean.share, claim.clean, threat, "clean accuracy, which is the figure at eps 0")
-        )
+        why = "clean accuracy, which is the figure at eps 0"
+        found.append(Bound(True, at_most, clean.count, clean.of, threat, str(clean), why))
     return found
+
+
+def _bound(claim: Claim, figure: Figure, how: str) -> Bound | None:
+    """The bound that a robust accuracy gives, whatever is still open taken for the model if from above, else against it."""
+    stated = str(claim.figure)
+    slack = SIGMAS * (claim.figure.noise or 0.0)
+    if figure.count is not None and figure.of:
+        count = figure.count + (figure.undecided + claim.errors if claim.upper else 0)
+        count = min(count, figure.of)
+        if claim.errors or figure.undecided:
+            how += ", rows in error or undecided taken for it" if claim.upper else ""
+        share = count / figure.of
+        return Bound(
+            claim.upper, share + (slack if claim.upper else -slack), count, figure.of, claim.threat, stated, how
+        )
+    if figure.value is None or claim.state or claim.errors or figure.undecided:
+        return None
+    rounding = figure.rounding or claim.figure.rounding
+    slack += rounding
+    how += f", {100 * figure.value:g} % to its last digit" if rounding else ""
+    share = figure.value + slack if claim.upper else figure.value - slack
+    return Bound(claim.upper, share, None, None, claim.threat, stated, how)
 
 
 def holds_within(outer: ThreatModel, inner: ThreatModel, dimension: int | None = None) -> bool:
     """Whether every point that ``inner`` allows, ``outer`` allows too.
 
     ``||d||_inf <= ||d||_2 <= ||d||_1``, and ``||d||_p <= n^(1/p - 1/q) ||d||_q`` for ``p < q`` over ``n`` input values:
-    without ``dimension``, ``n``, nothing follows in that direction. What is unknown never follows.
+    without ``dimension``, ``n``, nothing follows in that direction. What is unknown never follows, but for a goal and a box
+    that both leave out, which the verdict names. A goal that aims at chosen classes holds none but its own choice, which no
+    claim states.
     """
-    if inner.radius == 0 and _same_box(outer, inner):
-        return _goal_within(outer, inner)
-    if None in (outer.norm, inner.norm, outer.radius, inner.radius) or not _same_box(outer, inner):
+    if outer.goal == "targeted" or (outer.low, outer.high) != (inner.low, inner.high):
         return False
-    if not _goal_within(outer, inner):
+    if "relative to the input" in (outer.eps_is, inner.eps_is):
+        return False
+    if inner.radius == 0:
+        return True
+    if None in (outer.norm, inner.norm, outer.radius, inner.radius):
         return False
     assert outer.radius is not None
     assert inner.radius is not None
+    reach = outer.radius * (1 + SLACK)
     if outer.norm == inner.norm:
-        return inner.radius <= outer.radius * (1 + SLACK)
+        return inner.radius <= reach
     if outer.norm not in _EXPONENTS or inner.norm not in _EXPONENTS:
         return False
     p, q = _EXPONENTS[outer.norm], _EXPONENTS[inner.norm]
     if p > q:
-        return inner.radius <= outer.radius * (1 + SLACK)
-    if dimension is None:
-        return False
-    farthest = inner.radius * math.pow(dimension, 1 / p - 1 / q)
-    return farthest <= outer.radius * (1 + SLACK)
+        return inner.radius <= reach
+    return dimension is not None and inner.radius * math.pow(dimension, 1 / p - 1 / q) <= reach
 
 
-def _same_box(one: ThreatModel, other: ThreatModel) -> bool:
-    """Boxes that both leave out are taken for the same, which the comparison says; one that only one states is not."""
-    return (one.low, one.high) == (other.low, other.high)
-
-
-def _goal_within(outer: ThreatModel, inner: ThreatModel) -> bool:
-    """Any wrong class is more than one that was chosen beforehand; what is unstated is taken for it, which the verdict says."""
-    return outer.goal == inner.goal or outer.goal in (None, "untargeted")
+def same_radius(one: ThreatModel, other: ThreatModel) -> bool | None:
+    """Whether two radii are one, however they are written; None where one is unknown."""
+    a, b = one.radius, other.radius
+    return None if a is None or b is None else math.isclose(a, b, rel_tol=SLACK)
 
 
 def robust_share(claim: Claim) -> float | None:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from brinell.budget import Budget
 from brinell.eps import Eps
 from brinell.errors import BadInput
 from brinell.metrics import Proportion
@@ -16,32 +17,48 @@ FORMAT: Literal[1] = 1
 """Version of the claim's form; raised with every change that a reader must know of."""
 ROUNDING = 5e-4
 """How far a share may lie from its count over its whole: papers print a tenth of a percent."""
+MOST = 10**12
+"""Beyond any number of rows, passes or queries."""
 
 Quantity = Literal["robust accuracy", "expected robust accuracy", "attack success rate"]
 Kind = Literal["empirical", "certified"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _share(value: object) -> object:
     """``"48.2 %"`` is read as 0.482."""
+    if isinstance(value, bool):
+        raise ValueError("true and false are no shares")
     if isinstance(value, str) and value.strip().endswith("%"):
-        return float(value.strip().removesuffix("%")) / 100
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 1:
+        return round(float(value.strip().removesuffix("%")) / 100, 12)
+    if isinstance(value, int | float) and 1 < value < MOST:
         raise ValueError(f"{value} is no share; write it as {value / 100:g} or as '{value:g} %'")
     return value
 
 
+def _spending(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return Budget(value).text
+    except BadInput as error:
+        raise ValueError(f"{value!r} is no budget; write {error.expected}") from None
+
+
 def _radius(value: object) -> str:
     try:
+        if isinstance(value, bool) or "_" in str(value):
+            raise TypeError
         return str(Eps(value))  # type: ignore[arg-type]  # whatever cannot be read is refused there
-    except (BadInput, TypeError):
+    except (BadInput, TypeError, OverflowError):
         raise ValueError(f"{value!r} is not a radius; write it as 0.03 or 8/255") from None
 
 
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0, le=MOST)]
 
 
 class Figure(_Part):
@@ -49,14 +66,16 @@ class Figure(_Part):
 
     value: Share | None = None
     """The share, from 0 to 1, or as a text ``"48.2 %"``; None where rows are undecided."""
-    count: Annotated[float, Field(ge=0)] | None = None
+    count: Annotated[float, Field(ge=0, le=MOST)] | None = None
     """Rows counted; of a randomised model the sum of their shares."""
-    of: Annotated[int, Field(ge=0)] | None = None
+    of: Count | None = None
     """The whole."""
     denominator: Literal["all rows", "initially correct rows"] | None = None
     """What the whole is."""
-    undecided: int = 0
+    undecided: Count = 0
     """Rows of the whole that may still come to be counted."""
+    noise: Annotated[float, Field(ge=0)] | None = None
+    """Of a randomised model: the standard error of the share by its draws alone."""
     text: str | None = None
     """The figure as its maker writes it, where that says more."""
 
@@ -71,10 +90,20 @@ class Figure(_Part):
 
     @property
     def share(self) -> float | None:
-        """The share as given, or by its count."""
-        if self.value is not None or self.count is None or not self.of or self.undecided:
-            return self.value
-        return self.count / self.of
+        """The share by its count, or as given; None while rows are undecided."""
+        if self.undecided:
+            return None
+        if self.count is not None and self.of:
+            return self.count / self.of
+        return self.value
+
+    @property
+    def rounding(self) -> float:
+        """How far the true share may lie from one that is stated without its count: half its last digit."""
+        if self.value is None or (self.count is not None and self.of):
+            return 0.0
+        digits = f"{100 * self.value:.6f}".rstrip("0").partition(".")[2]
+        return float(0.005 * 10.0 ** -len(digits))
 
     def __str__(self) -> str:
         if self.text is not None:
@@ -111,6 +140,8 @@ class ThreatModel(_Part):
     norm: Literal["linf", "l2", "l1", "l0"] | None = None
     eps: Annotated[str, BeforeValidator(_radius)] | None = None
     """Radius in the units of the box, as written: ``8/255``."""
+    eps_is: Literal["absolute", "relative to the input"] | None = None
+    """Whether eps is in input units, or a share of each input's norm."""
     low: float | None = None
     """Lower bound of every input value."""
     high: float | None = None
@@ -124,6 +155,17 @@ class ThreatModel(_Part):
     @classmethod
     def _in_lower_case(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _is_a_box(self) -> Self:
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise ValueError(f"the box from {self.low:g} to {self.high:g} is empty")
+        return self
+
+    @property
+    def box(self) -> tuple[float, float] | None:
+        """The bounds of the inputs; None where one is unknown."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def radius(self) -> float | None:
@@ -153,17 +195,17 @@ class AttackSuite(_Part):
     """The attacks in it, each with its settings, where they are known."""
     uneven: bool = False
     """Whether which attack a row gets depends on the other rows."""
-    steps: int | None = None
-    restarts: int | None = None
+    steps: Count | None = None
+    restarts: Count | None = None
     seeds: str | None = None
     """The seed, or over how many seeds the figure is a mean."""
-    budget: str | None = None
+    budget: Annotated[str, BeforeValidator(_spending)] | None = None
     """What might be spent, as written."""
     cut: bool = False
     """Whether the budget ended the attacks before the suite was through."""
-    draws: int | None = None
+    draws: Count | None = None
     """Passes a query, where the model is taken for randomised."""
-    confidence: float | None = None
+    confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Of a certificate that holds with a probability."""
 
     def describe(self) -> str:
@@ -174,10 +216,10 @@ class AttackSuite(_Part):
         told = ", ".join(setting for setting in settings if setting)
         return (
             f"suite {self.name}"
-            + (f" v{self.version}" if self.version else "")
+            + (f" {'v' * self.version[0].isdigit()}{self.version}" if self.version else "")
             + (f" ({told.replace('1 restarts', '1 restart')})" if told else "")
             + (f" cut at its budget of {self.budget}" if self.cut else "")
-            + (f" with {self.draws} draws a query" if self.draws else "")
+            + (f" with {self.draws} draw{'s' * (self.draws > 1)} a query" if self.draws else "")
         )
 
 
@@ -196,9 +238,9 @@ class ClaimedModel(_Part):
 class Cost(_Part):
     """Passes, or queries of an endpoint."""
 
-    forwards: int | None = None
-    backwards: int | None = None
-    queries: int | None = None
+    forwards: Count | None = None
+    backwards: Count | None = None
+    queries: Count | None = None
 
     def describe(self) -> str:
         """As it stands in a claim: ``1,000 forward and 900 backward passes``."""
@@ -224,7 +266,7 @@ class Claim(_Part):
     suite: AttackSuite = AttackSuite()
     model: ClaimedModel = ClaimedModel()
     cost: Cost = Cost()
-    errors: int = 0
+    errors: Count = 0
     """Rows that could not be judged: in the denominator, in no numerator."""
     outcome: Literal["invalid", "suspect", "not contradicted"] | None = None
     """What checks allow the figure to be called; None where none were made."""
@@ -265,11 +307,11 @@ class Claim(_Part):
 
     def line(self) -> str:
         """The claim in one line, its conditions included; what is unknown is named at its end."""
-        side = "at most" if self.upper else "at least"
+        rate = self.quantity == "attack success rate"
+        side = "at most" if self.upper != rate else "at least"
         bound = f"{self.kind + ' ' if not self.upper else ''}{self.quantity}"
-        if self.quantity == "attack success rate":
-            side = "at least"
-        head = f"{bound} ({self.state})" if self.state else f"{bound}, {side}"
+        open_ = self.state or ("rows undecided" if self.figure.undecided else "")
+        head = f"{bound} ({open_})" if open_ else f"{bound}, {side}"
         errors = f", {self.errors} rows in error counted as not robust" if self.errors else ""
         parts = [f"{head} {self.figure}{errors}", self._rows(), self.threat.describe(), self.suite.describe()]
         parts += [self._model(), self.cost.describe()]

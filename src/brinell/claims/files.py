@@ -30,6 +30,8 @@ def read_claim(path: Path) -> Claim:
     except ValueError as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise BadInput(subject, got=str(error), expected=kind, remedy="Mend the line named.") from None
+    if isinstance(table, dict) and "claim_fields" in table:  # a run's result.json
+        table = table["claim_fields"]
     return claim_from(table, subject)
 
 
@@ -37,7 +39,9 @@ def claim_from(table: Any, subject: str) -> Claim:
     """The claim that a table describes; see ``read_claim``."""
     try:
         return Claim.model_validate(table)
-    except ValidationError as error:
+    except (ValidationError, OverflowError) as error:
+        if isinstance(error, OverflowError):
+            raise BadInput(subject, got=str(error), expected="numbers of this world", remedy="Mend it.") from None
         faults = [
             f"{'.'.join(map(str, fault['loc'])) or 'the file'}: {fault['msg'].removeprefix('Value error, ').lower()}"
             for fault in error.errors()

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brinell.claims.account import Account
+from brinell.claims.account import Account, rows_of
 from brinell.claims.bounds import robust_share
-from brinell.claims.compare import compare, differences
+from brinell.claims.compare import compare
+from brinell.claims.differences import differences
 from brinell.claims.verdict import Verdict
 
 
@@ -24,7 +25,10 @@ class Group:
 
 
 def grouped(accounts: Sequence[Account]) -> list[Group]:
-    """The accounts in groups of which all were measured alike, in the order in which their first was named."""
+    """The accounts in groups of which all were measured alike on the same rows, in the order in which their first was named.
+
+    Claims of one source that leave out the same fields, as the entries of a leaderboard do, are one group too.
+    """
     groups: list[list[Account]] = []
     for account in accounts:
         for group in groups:
@@ -37,9 +41,12 @@ def grouped(accounts: Sequence[Account]) -> list[Group]:
 
 
 def _alike(one: Account, other: Account) -> bool:
-    """Whether no field that matters differs, and none is left out by one of the two."""
+    """Whether no field that matters differs, and none is left out, unless by one source that lists both."""
     differs, unstated = differences(one, other)
-    return not differs and not unstated
+    maker = one.claim.made_by
+    listed = maker is not None and maker == other.claim.made_by and "data" not in unstated
+    rows = rows_of(one, other) in (("same", "same as stated", "unstated") if listed else ("same", "same as stated"))
+    return not differs and rows and (listed or not unstated)
 
 
 def _ordered(group: list[Account]) -> Group:

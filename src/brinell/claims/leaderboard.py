@@ -47,7 +47,7 @@ def entry(source: str, folder: Path | None) -> Claim:
         )
     try:
         return claim_of_entry(json.loads(path.read_text("utf-8")), name)
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         raise BadInput(
             f"entry {source}",
@@ -79,11 +79,13 @@ def claim_of_entry(info: dict[str, Any], name: str) -> Claim:
         unsaid.append("The leaderboard flags this evaluation as potentially unreliable.")
     if info.get("footnote"):
         unsaid.append(f"Footnote: {_plain(info['footnote'])}")
-    figure, suite = info["autoattack_acc"], "AutoAttack"
+    figure, suite, version = info["autoattack_acc"], "AutoAttack", "as RobustBench runs it"
     external = info.get("external")
     if external is not None and float(external) < float(figure):
-        unsaid.append(f"AutoAttack alone left {figure} %; another attack, which is not named here, left {external} %.")
-        figure, suite = external, "best known attack"
+        unsaid.append(
+            f"AutoAttack alone left {figure} %; another attack left {external} %, by its footnote if it has one."
+        )
+        figure, suite, version = external, "best known attack", model
     if float(info.get("reported") or "nan") - float(figure) > REPORTED_GAP:
         unsaid.append(f"Its authors report {info['reported']} %.")
     passes = info.get("number_forward_passes", 1)
@@ -95,10 +97,12 @@ def claim_of_entry(info: dict[str, Any], name: str) -> Claim:
         clean=Figure(value=_share(info["clean_acc"]), denominator="all rows"),
         data=ClaimedData(name=dataset),
         threat=ThreatModel(norm=_NORMS[threat], eps=info["eps"], access="white-box"),  # type: ignore[arg-type]
-        suite=AttackSuite(name=suite),
+        suite=AttackSuite(name=suite, version=version),
         model=ClaimedModel(
             name=f"{model} ({info.get('architecture', 'architecture unstated')})",
-            training_data=f"{dataset} and more" if info.get("additional_data") in (True, "true") else None,
+            training_data=f"{dataset} and more"
+            if info.get("additional_data") in (True, "true")
+            else f"{dataset} alone",
         ),
         unsaid=tuple(unsaid),
     )

@@ -1,12 +1,15 @@
 """What a reader must ask of a claim: each question answered by it, or not; and what cannot be concluded from it."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from brinell.claims.account import plain
 from brinell.claims.bounds import robust_accuracy
 from brinell.claims.claim import Claim
 
 FEW_STEPS = 50
+FEW_RESTARTS = 5
 """Of one attack with one loss; below it, and with fewer restarts, an attack counts as short."""
 
 
@@ -35,6 +38,11 @@ def _of_rows(claim: Claim) -> Iterator[Question]:
         "How many of them does the figure count?", counted, "A share rounded to a percent hides ties and losses."
     )
     yield Question(
+        "How many rows did the attack flip?",
+        _flipped(claim),
+        "A mean perturbation, or a success rate, is over these alone.",
+    )
+    yield Question(
         "Are rows that were wrong before any attack in the denominator?",
         {"all rows": "yes: over all rows", "initially correct rows": "no: over the initially correct rows", None: None}[
             figure.denominator
@@ -58,11 +66,27 @@ def _of_rows(claim: Claim) -> Iterator[Question]:
     )
 
 
+def _flipped(claim: Claim) -> str | None:
+    figure, clean = claim.figure, claim.clean
+    if claim.kind == "certified":
+        return "none: it is no attack"
+    if claim.quantity == "attack success rate" and figure.count is not None:
+        return f"{figure.count:,g}"
+    if figure.count is None or clean is None or clean.count is None or figure.denominator != "all rows":
+        return None
+    if claim.quantity != "robust accuracy" or figure.undecided:
+        return None
+    return f"{clean.count - figure.count - claim.errors:,g}"
+
+
 def _of_threat(claim: Claim) -> Iterator[Question]:
     threat = claim.threat
     yield Question("Which norm?", threat.norm, "The same eps is another ball in another norm.")
+    yield Question("Which eps?", threat.eps, "An accuracy without its eps means nothing.")
     yield Question(
-        "Which eps, absolute or relative to the input?", threat.eps, "An accuracy without its eps means nothing."
+        "Is eps absolute, or relative to the input?",
+        threat.eps_is,
+        "A share of the input's norm is another ball for each row.",
     )
     box = None if threat.low is None or threat.high is None else f"[{threat.low:g}, {threat.high:g}]"
     yield Question(
@@ -127,32 +151,54 @@ def _not_concluded(claim: Claim) -> Iterator[str]:
     figure, how = robust_accuracy(claim)
     if figure is None:
         yield f"No robust accuracy follows: {how}."
-    if claim.state:
-        yield f"The evaluation is not complete ({claim.state}): the figure can still move."
+    if claim.state or claim.figure.undecided:
+        yield f"The evaluation is not complete ({claim.state or 'rows undecided'}): the figure can still move."
     if claim.figure.count is None or not claim.figure.of:
         yield "How far chance goes: without count and denominator there is no interval."
+    if claim.errors:
+        yield f"What the {claim.errors:,} rows in error would do: they count as not robust, whatever they are."
     if claim.kind == "empirical":
         yield "That the model is as robust as the figure: an attack bounds robust accuracy from above only."
         yield from _weak(claim)
-    if claim.threat.norm is None or claim.threat.eps is None:
-        yield "Within which ball the figure holds: norm or eps is unstated."
-    else:
-        ball = f"{claim.threat.norm.capitalize()} {claim.threat.eps}"
-        beyond = "smaller eps" if claim.kind == "empirical" else "larger eps"
-        yield f"Anything at a {beyond} than {ball}, or in another norm but for what one ball inside another carries."
-        if (claim.threat.radius or 0) >= 1 and (claim.threat.low, claim.threat.high) in ((None, None), (0, 1)):
-            yield f"That eps is {claim.threat.eps} in inputs from 0 to 1: it looks like a pixel value, {claim.threat.eps}/255."
+    yield from _of_ball(claim)
     yield from claim.unsaid
+
+
+def _of_ball(claim: Claim) -> Iterator[str]:
+    threat = claim.threat
+    if threat.norm is None or threat.eps is None:
+        yield "Within which ball the figure holds: norm or eps is unstated."
+        return
+    ball = f"{threat.norm.capitalize()} {threat.eps}"
+    beyond = "smaller eps" if claim.kind == "empirical" else "larger eps"
+    yield f"Anything at a {beyond} than {ball}, or in another norm but for what one ball inside another carries."
+    width = None if threat.box is None else threat.box[1] - threat.box[0]
+    if (threat.radius or 0) >= 1 and width in (None, 1.0):
+        yield f"That eps is {threat.eps} in inputs from 0 to 1: it looks like a pixel value, {threat.eps}/255."
+    if threat.norm == "linf" and width is not None and width > 10 and 0 < (threat.radius or 0) < 0.5:
+        yield f"That eps is {threat.eps} in inputs {width:g} wide: it looks like a share of the range, and is next to nothing."
+    if threat.goal == "targeted":
+        yield "That no other wrong class is nearer: only chosen ones were aimed at."
+    if claim.suite.confidence is not None:
+        yield f"That every certificate holds: each may fail with probability {1 - claim.suite.confidence:g}."
 
 
 def _weak(claim: Claim) -> Iterator[str]:
     suite, training = claim.suite, claim.model.training_attack
-    if suite.steps is not None and suite.steps < FEW_STEPS and (suite.restarts or 1) < 5:
-        yield (
-            f"That a longer attack would find no more: {suite.steps} steps with {suite.restarts or 1} "
-            f"restart{'s' if (suite.restarts or 1) > 1 else ''} is short."
-        )
-    if training is not None and suite.name is not None and suite.name.lower() in training.lower():
+    one_step = suite.name is not None and _family(suite.name) in ("fgsm", "rfgsm", "fgm")
+    steps, restarts = 1 if one_step and suite.steps is None else suite.steps, suite.restarts or 1
+    if steps is not None and steps < FEW_STEPS and restarts < FEW_RESTARTS:
+        told = f"{steps} step{'s' * (steps > 1)} with {restarts} restart{'s' * (restarts > 1)}"
+        yield f"That a longer attack would find no more: {told} is short."
+    if training is not None and suite.name is not None and _family(suite.name) == _family(training):
         yield f"That it withstands an attack that it was not trained with: it was trained with {training}."
     if claim.threat.access is not None and "white" not in claim.threat.access.lower():
         yield f"That it withstands an attacker with gradients: the access was {claim.threat.access}."
+    if suite.cut:
+        yield f"That the suite would find no more: its budget of {suite.budget} ended it."
+
+
+def _family(name: str) -> str:
+    """``PGD`` of ``PGD-7, Linf 8/255``."""
+    found = re.match(r"[a-z]+", plain(name))
+    return found.group() if found else name

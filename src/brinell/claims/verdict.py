@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Outcome = Literal["more robust", "stands higher", "cannot conclude"]
-"""By bounds of the truth; or only under the suite with which both were measured; or neither."""
+"""By bounds of the truth; or only by what both were measured with; or neither."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,22 @@ class Verdict:
     paired: Paired | None = None
     assumed: tuple[str, ...] = ()
     """What the verdict rests on though no claim states it."""
+    certified: bool = False
+    """Whether both figures are certified, so that higher means proven on more rows."""
 
     @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
+        given = f", provided that {listed(self.assumed)}" if self.assumed else ""
         if self.outcome == "more robust":
-            given = f", provided that {listed(self.assumed)}" if self.assumed else ""
             return f"{self.better} is more robust{given}"
+        if self.outcome == "stands higher" and self.certified:
+            return f"{self.better} is certified on more rows by the same method; which is more robust is open"
         if self.outcome == "stands higher":
             return f"{self.better} stands higher, measured alike; what another suite would find is open"
         if self.differs:
-            return f"cannot conclude: not comparable, for {listed(self.differs)} differ"
+            word = "differ" if len(self.differs) > 1 or self.differs == ("rows",) else "differs"
+            return f"cannot conclude: not comparable, for {listed(self.differs)} {word}"
         if self.unstated:
             return f"cannot conclude: {listed(self.unstated)} unstated"
         return "cannot conclude"

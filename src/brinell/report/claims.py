@@ -46,7 +46,7 @@ def groups_as_text(groups: Sequence[Group]) -> None:
         for heading in ("claim", heading_of(claim), "beside the first", "verdict"):
             table.add_column(heading)
         for place, account in enumerate(group.accounts):
-            beside = ("", "") if place == 0 else _beside(group.against_first[place - 1])
+            beside = ("", "") if place == 0 else _beside(account, group.against_first[place - 1])
             table.add_row(Text(account.name), Text(str(account.claim.figure)), *map(Text, beside))
         console.print(table)
     if len(groups) > 1:
@@ -130,12 +130,12 @@ def conditions(claim: Claim) -> str:
 def heading_of(claim: Claim) -> str:
     """What a column of such figures must be called."""
     if claim.quantity == "attack success rate":
-        return "attack success rate (lower bound)"
+        return f"attack success rate ({claim.kind}, {'lower' if claim.upper else 'upper'} bound)"
     bound = "upper bound" if claim.kind == "empirical" else "lower bound"
     return f"{claim.quantity} ({claim.kind}, {bound})"
 
 
-def _beside(verdict: Verdict) -> tuple[str, str]:
+def _beside(account: Account, verdict: Verdict) -> tuple[str, str]:
     paired = verdict.paired
     difference = ""
     if paired is not None:
@@ -144,8 +144,11 @@ def _beside(verdict: Verdict) -> tuple[str, str]:
             f"{points((paired.only_second - paired.only_first) / paired.rows)} points [{points(-high)}, {points(-low)}], "
             f"paired, p {paired.p:.2g}"
         )
-    told = {"more robust": "less robust", "stands higher": "stands lower", "cannot conclude": "cannot conclude"}
-    return difference, told[verdict.outcome]
+    if verdict.better is None:
+        return difference, verdict.outcome
+    higher = verdict.better == account.name
+    told = {"more robust": ("less robust", "more robust"), "stands higher": ("stands lower", "stands higher")}
+    return difference, told[verdict.outcome][higher]
 
 
 def _account(account: Account) -> dict[str, Any]:
