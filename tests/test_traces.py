@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-import small_net
 from brinell import Threat
 from brinell.checks.traces import traces
 from brinell.evaluation import finish, open_run
 from brinell.opening import begin
 from brinell.opening import resume as reopened
 from brinell.result import Reading, read_run
+from brinell.suites.suite import suite_from
 from brinell.watched import MOST, drawn_rows
 from noisy_models import carried_out, data, noisy
-from small_runs import abandon, edit, small_result, small_run, small_subject
+from small_runs import TABLE, abandon, edit, small_result, small_run, small_subject
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,9 @@ def test_the_first_point_of_fgsm_is_the_clean_input(tmp_path: Path) -> None:
 
 def test_points_outside_the_threat_set_have_no_margin(tmp_path: Path) -> None:
     """FAB steps across the boundary wherever it lies: in a small ball most of its points are outside."""
-    x, y = small_net.rows()
-    near = Threat("linf", 0.01)
-    reading = small_result(tmp_path / "run", x=x[:9], y=y[:9], suite="fab-t", threat=near).reading
+    table = {"attack": "fab-t", "steps": 12, "targets": 1}
+    suite = suite_from({**TABLE, "attacks": [table]}, "tests")
+    reading = small_result(tmp_path / "run", suite=suite, threat=Threat("linf", 0.01)).reading
     assert any(record.margin is None for record in reading.traces)
     assert all(record.margin is None or math.isfinite(record.margin) for record in reading.traces)
     assert [finding.holds for finding in traces(reading)] == [True]

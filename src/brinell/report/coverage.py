@@ -89,7 +89,7 @@ def _changes(manifest: Manifest) -> list[Gap]:
         Gap(
             "Attackers with less access, or with one target",
             "The attacks saw scores and gradients and were content with any wrong class. How many rows an attacker breaks "
-            "who only has decisions, or who needs a certain class, was not measured; it cannot be more than the truth here.",
+            "who only has decisions, or who needs a certain class, was not measured; it is no more than with all of it.",
         ),
     ]
 
@@ -125,7 +125,7 @@ def _worlds(data: dict[str, Any]) -> list[Gap]:
         Gap("Poisoned training data and backdoors", "Only inputs were changed, never the training or the weights."),
         Gap(
             "Prompt injection",
-            "And other attacks on systems that read text or call tools: this is a classifier of inputs.",
+            "This is a classifier of inputs; systems that read text or call tools are attacked in other ways.",
         ),
         Gap("Privacy, theft of the model, fairness, calibration", "Nothing of these was measured."),
     ]

@@ -126,9 +126,9 @@ def statuses(reading: Reading) -> list[StatusCount]:
 def errors(reading: Reading) -> list[str]:
     """Why rows could not be judged: the most frequent reasons, cut to size, and how many rows have others."""
     found = sorted(reading.figures.errors.items(), key=lambda item: -item[1])
-    lines = [f"{shortened(reason)} ({count:,} rows)" for reason, count in found[:MOST_REASONS]]
+    lines = [f"{shortened(reason)} (rows: {count:,})" for reason, count in found[:MOST_REASONS]]
     others = sum(count for _, count in found[MOST_REASONS:])
-    return [*lines, f"other reasons ({others:,} rows); see rows.parquet"] if others else lines
+    return [*lines, f"other reasons (rows: {others:,}); see rows.parquet"] if others else lines
 
 
 def threat_facts(manifest: Manifest) -> list[Fact]:
