@@ -17,6 +17,7 @@ from brinell.cli import main
 from brinell.diagnose.checks import CHECKS
 from brinell.diagnose.diagnosis import explained, outcome_of
 from brinell.evaluation import Result
+from brinell.report.markdown import markdown_report
 from brinell.result import Reading
 from brinell.spec import Spec
 from brinell.suites.suite import suite_from
@@ -150,7 +151,12 @@ def declaring(reading: Reading, **declared: Any) -> Reading:
 def test_declared_accuracy_that_is_not_met_makes_the_figure_invalid(sound: Reading) -> None:
     """90 % of 60 rows are right; 0.5 lies outside the 99 % interval, 0.95 within."""
     assert sound.figures.clean_accuracy.count == 54
-    assert outcome_of(declaring(sound, clean_accuracy=0.5).diagnoses) == "invalid"
+    off = declaring(sound, clean_accuracy=0.5)
+    assert outcome_of(off.diagnoses) == "invalid"
+    assert off.claim.line().startswith("no robust accuracy: refused, for clean-accuracy-as-declared")
+    assert str(off.figures.robust_accuracy) not in off.claim.line()
+    assert "| refused: clean-accuracy-as-declared" in markdown_report(off)
+    assert sound.refused is None
     assert "clean-accuracy-as-declared" not in raised(declaring(sound, clean_accuracy=0.95))
 
 

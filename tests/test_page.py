@@ -122,7 +122,7 @@ def test_says_what_the_run_says(reading: Reading, page: Page) -> None:
     for part in (manifest.digest, manifest.model["fingerprint"], manifest.data["digest"], manifest.suite["digest"]):
         assert part in page.said
     assert "What it left is no robust accuracy" in " ".join(page.texts["strong"])
-    assert page.said.count("not declared") == 2
+    assert page.said.count("not declared") == 4
     assert "arXiv:1706.06083" in page.said
 
 

@@ -126,6 +126,12 @@ class Reading:
         return diagnosed(evidence)
 
     @property
+    def refused(self) -> str | None:
+        """Why no robust accuracy is given, where a check says that what was measured is none; None where one is."""
+        against = [one for one in self.diagnoses if one.open and one.weight == "invalid" and one.check != "incomplete"]
+        return "; ".join(f"{one.check}: {one.said}" for one in against) or None
+
+    @property
     def claim(self) -> Claim:
         """The claim that the run supports."""
         return claim_of(self.manifest, self.figures, self.randomised, self.diagnoses)

@@ -313,7 +313,10 @@ class Claim(_Part):
         open_ = self.state or ("rows undecided" if self.figure.undecided else "")
         head = f"{bound} ({open_})" if open_ else f"{bound}, {side}"
         errors = f", {self.errors} rows in error counted as not robust" if self.errors else ""
-        parts = [f"{head} {self.figure}{errors}", self._rows(), self.threat.describe(), self.suite.describe()]
+        figure = f"{head} {self.figure}{errors}"
+        if self.outcome == "invalid" and not open_:
+            figure = f"no {bound}: refused, for {', '.join(self.findings)}"
+        parts = [figure, self._rows(), self.threat.describe(), self.suite.describe()]
         parts += [self._model(), self.cost.describe()]
         if self.outcome is not None:
             parts.append(self.outcome + (f": {', '.join(self.findings)}" if self.findings else ""))

@@ -190,7 +190,7 @@ def weak_suite(run: Evidence) -> Found:
     attacks = run.manifest.suite["attacks"]
     losses = {table.get("loss", table["attack"]) for table in attacks if table["attack"] not in GRADIENT_FREE}
     blind = not any(table["attack"] in GRADIENT_FREE for table in attacks)
-    lacking = ["no attack without gradients"] * blind + ["a single loss"] * (len(losses) < 2)
+    lacking = ["no attack without gradients"] * blind + ["no second loss"] * (len(losses) < 2)
     suite = f"suite {run.manifest.suite['name']}"
     return Found(bool(lacking), f"{suite} has {' and '.join(lacking) or 'attacks with and without gradients'}")
 

@@ -66,7 +66,7 @@ def _randomised(reading: Reading) -> list[tuple[str, str, str]]:
 
 
 def _headline(reading: Reading) -> str:
-    figure = str(reading.figures.robust_accuracy)
+    figure = f"refused: {_cell(reading.refused)}" if reading.refused else str(reading.figures.robust_accuracy)
     return f"**{figure}**" if reading.randomised is None else figure
 
 

@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from brinell.diagnose.diagnosis import outcome_of
 from brinell.report import sections
 from brinell.report.chart import drawn
 from brinell.report.citations import papers_of
@@ -42,6 +43,7 @@ def html_page(reading: Reading) -> str:
         js=_own("page.js"),
         data=Markup(as_script(embedded(reading, pictures))),  # escaped for a script element there
         reading=reading,
+        outcome=outcome_of(reading.diagnoses),
         manifest=manifest,
         figures=reading.figures,
         say=sections,

@@ -13,7 +13,7 @@ from brinell.metrics import QUANTILES, Proportion
 from brinell.report.citations import source_of
 from brinell.report.text import randomised_lines, settings_line, spending_lines, stage_counts
 from brinell.result import Reading
-from brinell.spec import Spec
+from brinell.spec import Declared, Spec
 
 NOT_DECLARED = "not declared"
 MOST_REASONS = 8
@@ -62,9 +62,12 @@ def cards(reading: Reading) -> list[Card]:
     """The headline figures; a randomised model's own come first, then those of the majority of draws."""
     figures, bound = reading.figures, "empirical, an upper bound"
     success, clean = figures.attack_success_rate, figures.clean_accuracy
+    refused = reading.refused
     if reading.randomised is None:
         return [
-            _card("Robust accuracy", bound, figures.robust_accuracy, first=True),
+            _card("Robust accuracy", bound, figures.robust_accuracy, first=True)
+            if refused is None
+            else Card("Robust accuracy", "no figure is given", "refused", refused, "", True),
             _card("Clean accuracy", "measured, no attack", clean),
             _card("Attack success rate", "empirical, a lower bound", success),
         ]
@@ -150,6 +153,7 @@ def threat_facts(manifest: Manifest) -> list[Fact]:
 def subject_facts(manifest: Manifest) -> list[Fact]:
     """What was evaluated, as declared; what nobody declared is said to be so."""
     model, data, spec = manifest.model, manifest.data, manifest.spec
+    declared = spec.declared if spec is not None else Declared()
     scale = "not recorded: handed over in Python" if spec is None else f"inputs divided by {spec.data.scale:g}"
     return [
         Fact("Model", model["source"], code=True),
@@ -161,8 +165,10 @@ def subject_facts(manifest: Manifest) -> list[Fact]:
         Fact("Shape of a row", f"{' × '.join(map(str, data['shape']))}; layout {data['layout']}"),
         Fact("Digest of the rows", data["digest"], code=True),
         Fact("Preprocessing outside the model", scale),
-        Fact("Preprocessing inside the model", str(model.get("preprocessing") or NOT_DECLARED)),
-        Fact("Training data", str(model.get("training_data") or NOT_DECLARED)),
+        Fact("Known as", declared.data or NOT_DECLARED),
+        Fact("Preprocessing inside the model", declared.preprocessing or NOT_DECLARED),
+        Fact("Training data", declared.training_data or NOT_DECLARED),
+        Fact("Attack of the training", declared.training_attack or NOT_DECLARED),
     ]
 
 

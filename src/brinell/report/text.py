@@ -138,10 +138,11 @@ def _figures(reading: Reading) -> Table:
         headline = ""
         table.add_row(Text(f"right in most of {reading.randomised.draws.score} draws", style="dim"))
     table.add_row("clean accuracy", "", str(figures.clean_accuracy))
+    refused = f"refused: {reading.refused}" if reading.refused else str(figures.robust_accuracy)
     table.add_row(
         Text("robust accuracy", style=headline),
-        Text("≤", style=headline),
-        Text(str(figures.robust_accuracy), style=headline),
+        Text("" if reading.refused else "≤", style=headline),
+        Text(refused, style=headline),
     )
     table.add_row("attack success rate", "", str(figures.attack_success_rate))
     table.add_row("perturbation size", "", str(figures.perturbation))
