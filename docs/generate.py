@@ -1,11 +1,13 @@
 """Writes what is made from the code: ``python docs/generate.py``; with a run's folder, the README's picture of it too."""
 
+import inspect
 import io
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
+from brinell.imports.account import Imported, Recount
 from brinell.manifest import FORMAT, Environment, Manifest
 from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, SessionRecord, columns, field_docs
 from brinell.report.text import print_text
@@ -60,10 +62,15 @@ def run_folder_page() -> str:
         for column, (own, optional) in columns(kind).items():
             parts.append(f"| `{column}` | {own.__name__}{' or null' if optional else ''} | {_cell(docs[column])} |")
         parts.append("")
-    for title, model in (("`manifest.json`", Manifest), ("`environment` in it", Environment)):
-        docs = field_docs(model)
+    for title, model in (
+        ("`manifest.json`", Manifest),
+        ("`environment` in it", Environment),
+        ("`imported` in it", Imported),
+        ("`recounts` in that", Recount),
+    ):
+        docs, names = field_docs(model), inspect.get_annotations(model)
         parts.append(f"## {title}\n\n| field | meaning |\n|---|---|")
-        parts += [f"| `{field}` | {_cell(docs.get(field, ''))} |" for field in model.model_fields]
+        parts += [f"| `{field}` | {_cell(docs.get(field, ''))} |" for field in names if field != "model_config"]
         parts.append("")
     return "\n".join(parts)
 

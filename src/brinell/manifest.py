@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from brinell.errors import BadInput
+from brinell.imports.account import Imported
 from brinell.spec import Spec
 
 MANIFEST = "manifest.json"
@@ -22,7 +23,7 @@ FREQUENCIES_TABLE = "frequencies.parquet"
 RESULT = "result.json"
 DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, FREQUENCIES_TABLE, RESULT)
 """Files that are made from the ledger when a session ends."""
-FORMAT = 3
+FORMAT = 4
 """Version of the run folder's format; raised with every change that a reader must know of."""
 
 
@@ -93,6 +94,8 @@ class Manifest(BaseModel):
     unbounded: dict[str, int]
     """Clean rows on which the checks climbed each loss with no limit but the box, and how many stood: gradients that leave
     rows there lead nowhere. Empty for randomised models."""
+    imported: Imported | None = None
+    """Where the points come from and what was found in their files, if they were made elsewhere; None for Brinell's own."""
     notes: list[str]
     """What was adapted or is worth knowing, a sentence each."""
     files: dict[str, str]
