@@ -112,7 +112,7 @@ def _device(name: str) -> torch.device:
 def free_folder(spec: Spec) -> Path:
     """A folder under ``runs/`` that says what the run is, and is not taken."""
     model = Path(spec.model.source.removeprefix(BUILTIN).replace(":", "-")).name.replace(".py", "")
-    suite = Path(spec.suite).stem
+    suite = Path(spec.suite).stem.replace(" ", "-")
     name = f"{model}-{spec.threat.norm.lower()}-{spec.threat.eps.replace('/', '_')}-{suite}"
     number = 1
     while (folder := Path("runs") / f"{name}-{number}").exists():

@@ -70,8 +70,9 @@ def empirical_robustness(evidence: Evidence, figures: Figures | None) -> Recount
     value = None
     if said is not None and wrong is not None:
         changed = said.points != said.clean
-        relative = evidence.sizes[changed] / distances(np.zeros_like(evidence.x), evidence.x, norm)[changed]
-        value = float(relative.mean()) if changed.any() else 0.0
+        own = distances(np.zeros_like(evidence.x), evidence.x, norm)[changed]
+        if (own > 0).all():  # else it is infinite
+            value = float((evidence.sizes[changed] / own).mean()) if changed.any() else 0.0
         rule += f": {changed.sum()} rows, {(changed & wrong).sum()} of them wrong before any attack"
     perturbation = None if figures is None else figures.perturbation
     return Recount(
@@ -101,7 +102,7 @@ def mean_distance(evidence: Evidence, figures: Figures | None) -> Recount | None
         known = said is not None and labels is not None
         counted = said.points != labels if said is not None and known else np.zeros(len(evidence), dtype=bool)
         rule = "rows that the model has wrong at the points, those wrong before among them"
-    sizes = distances(evidence.x, evidence.handed.x_adv, norm)[counted]
+    sizes = distances(evidence.x, evidence.handed.x_adv, norm)[counted & evidence.finite]
     perturbation = None if figures is None else figures.perturbation
     return Recount(
         figure="mean distance",
