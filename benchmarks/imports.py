@@ -56,6 +56,7 @@ class Case:
     figure: str = "robust_accuracy"
     """Which figure of the run stands beside it."""
     options: tuple[str, ...] = ()
+    eps: str = str(EPS)
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,9 @@ def of_foolbox(at: Bench) -> Iterator[Case]:
     yield Case("the same: success rate", "foolbox", files, rate, figure="attack_success_rate")
     files = at.npz("foolbox-eps", x=at.x, y=at.y, clipped=clipped[2], raw=raw[2], success=success[2])
     yield Case(f"made at eps {WRONG_EPS}, imported at {EPS}", "foolbox", files, float(robust[2]))
+    raw, clipped, success = pgd(asked, at.x, at.y, epsilons=8 / 255)
+    files = at.npz("foolbox-8", x=at.x, y=at.y, clipped=clipped, success=success, epsilons=8 / 255)
+    yield Case("PGD at 8/255", "foolbox", files, 1 - float(success.float().mean()), eps="8/255")
     deep = foolbox.attacks.LinfDeepFoolAttack(steps=50)
     raw, clipped, success = deep(asked, at.x, at.y, epsilons=EPS)
     robust_deep = 1 - float(success.float().mean())
@@ -201,7 +205,7 @@ def imported(case: Case, folder: Path) -> dict[str, object]:
         "--norm",
         "linf",
         "--eps",
-        str(EPS),
+        case.eps,
     ]
     said = io.StringIO()
     with contextlib.redirect_stdout(said):

@@ -128,6 +128,19 @@ def test_a_point_outside_breaks_a_row_by_its_projection_alone(imports, points):
     assert result["status"]["broken"] == int((errs(projected) & ~errs(X)).sum()) > 0
 
 
+def test_rounding_is_not_held_against_the_points(imports, points, own):
+    """Points 1.5e-6 of eps too far: outside by the rule for witnesses, but no farther than float32 rounds."""
+    _, result, _ = imports({"x": X, "x_adv": (X + (points - X) * (1 + 1.5e-6)).clip(0, 1), "y": Y}, *MODEL)
+    assert raised(result) == {}
+    themselves = next(f for f in result["imported"]["findings"] if f["check"].startswith("rows broken by"))
+    projected = sum(
+        attempt.forwards == 2 for attempt in open_run(imports.run).reading.attempts if attempt.outcome == "fell"
+    )
+    assert f"{projected} only to its projection, {projected} of them for rounding" in themselves["detail"]
+    assert projected > 10
+    assert result["status"] == own.figures.status
+
+
 def test_rows_that_were_dropped_and_shuffled_stay_in_the_denominator(imports, points, own):
     right = np.random.default_rng(0).permutation(np.flatnonzero(~errs(X)))[:40]
     _, result, _ = imports({"x": X[right], "x_adv": points[right], "y": Y[right]}, *MODEL, "--data", ROWS)

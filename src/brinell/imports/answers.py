@@ -1,7 +1,7 @@
 """Findings about what an imported result says of the model, beside what the model says."""
 
 from brinell.checks.finding import Finding
-from brinell.imports.evidence import Evidence, distances, flat, rounding
+from brinell.imports.evidence import Evidence, distances
 
 
 def successes_were_right_before(evidence: Evidence) -> Finding:
@@ -42,14 +42,14 @@ def clipped_points(evidence: Evidence) -> Finding:
     check, handed = "points are the clipped ones", evidence.handed
     if handed.tool != "foolbox":
         return Finding(check, True, f"{handed.tool} returns one kind of points")
-    slack = float(evidence.threat.eps) + rounding(evidence.threat, flat(evidence.x).shape[1])
+    reach = float(evidence.threat.eps) + evidence.slack
     if not handed.clipped:
-        beyond = int((evidence.sizes > slack).sum())
+        beyond = int((evidence.sizes > reach).sum())
         detail = f"the file has `raw` only; success is judged on `clipped`; {beyond} raw points lie outside the ball"
         return Finding(check, not beyond, detail)
     if handed.raw is None:
         return Finding(check, True, "`clipped` was read")
-    beyond = int((distances(evidence.x, handed.raw, evidence.threat.norm) > slack).sum())
+    beyond = int((distances(evidence.x, handed.raw, evidence.threat.norm) > reach).sum())
     detail = f"`clipped` was read; {beyond} raw points lie outside the ball"
     said, labels = evidence.said, evidence.judged_by
     if said is None or said.raw is None or handed.success is None or labels is None:

@@ -68,12 +68,17 @@ class Evidence:
         finite: Flags = np.isfinite(flat(self.handed.x_adv)).all(axis=1)
         return finite
 
+    @property
+    def slack(self) -> float:
+        """How far beyond eps rounding alone may have put a point, in input units."""
+        return max(rounding(self.threat, flat(self.x).shape[1]), RELATIVE_TOLERANCE * float(self.threat.eps))
+
     @cached_property
     def inside(self) -> Flags:
-        """Which points lie in the threat set, by the rule for witnesses."""
-        flat_points = flat(self.handed.x_adv)
-        in_box = ((flat_points >= self.threat.low) & (flat_points <= self.threat.high)).all(axis=1)
-        inside: Flags = in_box & (self.sizes <= self.threat.eps * (1 + RELATIVE_TOLERANCE))
+        """Which points lie in the threat set but for rounding; a point that is not finite does not."""
+        points = flat(self.handed.x_adv)
+        in_box = ((points >= self.threat.low) & (points <= self.threat.high)).all(axis=1)
+        inside: Flags = in_box & (self.sizes <= float(self.threat.eps) + self.slack)
         return inside
 
     @property

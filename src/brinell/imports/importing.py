@@ -68,7 +68,9 @@ class Import:
         if imported is None or not reading.figures.complete:
             return reading
         lines = recounts(self.evidence, reading.figures)
-        account = imported.model_copy(update={"recounts": lines, "findings": [*imported.findings, _as_found(reading)]})
+        account = imported.model_copy(
+            update={"recounts": lines, "findings": [*imported.findings, _as_they_are(reading, self.evidence)]}
+        )
         return conclude(reading.folder, reading.manifest.model_copy(update={"imported": account}))
 
 
@@ -149,9 +151,16 @@ def _held(evidence: Evidence, rows: Rows) -> dict[str, list[torch.Tensor]]:
     return held
 
 
-def _as_found(reading: Reading) -> Finding:
-    """Raised if rows fell to the projection of their point only: the file alone does not break them."""
+def _as_they_are(reading: Reading, evidence: Evidence) -> Finding:
+    """Raised if rows fell to the projection of their point alone, and rounding does not explain it.
+
+    Means that the points lie outside the threat set, where they prove nothing; what the nearest points inside do is not
+    what the tool found. Do: attack again with the threat model of the claim.
+    """
+    places = {row.row: row.place for row in reading.rows}
     fell = [attempt for attempt in reading.attempts if attempt.outcome == "fell"]
-    projected = sum(attempt.forwards == 2 for attempt in fell)
-    detail = f"{len(fell) - projected} rows fell to their point as it is, {projected} only to its projection"
-    return Finding("rows broken by the points themselves", not projected, detail)
+    projected = {places[attempt.row] for attempt in fell if attempt.forwards == 2}
+    rounded = projected & set(evidence.place[evidence.inside].tolist())
+    detail = f"{len(fell) - len(projected)} rows fell to their point as it is, {len(projected)} only to its projection"
+    detail += f", {len(rounded)} of them for rounding" if rounded else ""
+    return Finding("rows broken by the points themselves", projected == rounded, detail)

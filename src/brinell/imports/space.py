@@ -4,7 +4,7 @@ import numpy as np
 
 from brinell.checks.finding import Finding
 from brinell.geometry import Norm
-from brinell.imports.evidence import Evidence, distances, flat, rounding
+from brinell.imports.evidence import Evidence, distances, flat
 from brinell.threat import RELATIVE_TOLERANCE
 
 PIXELS = 255
@@ -22,7 +22,7 @@ def points_in_ball(evidence: Evidence) -> Finding:
     threat, sizes = evidence.threat, evidence.sizes[evidence.finite]
     beyond = sizes - float(threat.eps)
     by_rule = (beyond > 0) & (beyond <= RELATIVE_TOLERANCE * threat.eps)
-    slack = max(rounding(threat, flat(evidence.x).shape[1]), RELATIVE_TOLERANCE * threat.eps)
+    slack = evidence.slack
     by_rounding = (beyond > RELATIVE_TOLERANCE * threat.eps) & (beyond <= slack)
     outside = beyond > slack
     apart = f"; {by_rule.sum()} beyond eps by at most {RELATIVE_TOLERANCE:g} of it" if by_rule.any() else ""
