@@ -1,5 +1,6 @@
 """Writes what is made from the code: ``python docs/generate.py``; with a run's folder, the README's picture of it too."""
 
+import inspect
 import io
 import json
 import sys
@@ -10,6 +11,7 @@ from rich.console import Console
 from brinell.claims.files import schema
 from brinell.diagnose.checks import CHECKS
 from brinell.diagnose.diagnosis import explained, name_of
+from brinell.imports.account import Imported, Recount
 from brinell.manifest import FORMAT, Environment, Manifest
 from brinell.records import (
     AttemptRecord,
@@ -101,10 +103,15 @@ def run_folder_page() -> str:
         for column, (own, optional) in columns(kind).items():
             parts.append(f"| `{column}` | {own.__name__}{' or null' if optional else ''} | {_cell(docs[column])} |")
         parts.append("")
-    for title, model in (("`manifest.json`", Manifest), ("`environment` in it", Environment)):
-        docs = field_docs(model)
+    for title, model in (
+        ("`manifest.json`", Manifest),
+        ("`environment` in it", Environment),
+        ("`imported` in it", Imported),
+        ("`recounts` in that", Recount),
+    ):
+        docs, names = field_docs(model), inspect.get_annotations(model)
         parts.append(f"## {title}\n\n| field | meaning |\n|---|---|")
-        parts += [f"| `{field}` | {_cell(docs.get(field, ''))} |" for field in model.model_fields]
+        parts += [f"| `{field}` | {_cell(docs.get(field, ''))} |" for field in names if field != "model_config"]
         parts.append("")
     return "\n".join(parts)
 

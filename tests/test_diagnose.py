@@ -155,7 +155,7 @@ def test_declared_accuracy_that_is_not_met_makes_the_figure_invalid(sound: Readi
     assert outcome_of(off.diagnoses) == "invalid"
     assert off.claim.line().startswith("no robust accuracy: refused, for clean-accuracy-as-declared")
     assert str(off.figures.robust_accuracy) not in off.claim.line()
-    assert "| refused: clean-accuracy-as-declared" in markdown_report(off)
+    assert "refused: clean-accuracy-as-declared: declared 50.0 %" in markdown_report(off)
     assert sound.refused is None
     assert "clean-accuracy-as-declared" not in raised(declaring(sound, clean_accuracy=0.95))
 

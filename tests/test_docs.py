@@ -50,18 +50,33 @@ def test_python_examples(page: str) -> None:
     ("page", "fewest"), [("docs/command-line.md", 11), ("docs/report.md", 3), ("docs/claims.md", 9)]
 )
 def test_console_examples(page: str, fewest: int, tmp_path: Path) -> None:
+    assert console_examples(page, tmp_path) >= fewest
+
+
+def test_page_about_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Python writes the files that its commands read."""
+    monkeypatch.chdir(tmp_path)
+    failures, tried = doctest.testfile(
+        str(ROOT / "docs" / "imports.md"), module_relative=False, optionflags=doctest.ELLIPSIS
+    )
+    assert (failures, tried > 5) == (0, True)
+    assert console_examples("docs/imports.md", tmp_path) > 3
+
+
+def console_examples(page: str, folder: Path) -> int:
+    """Run every command of a page; how many there are."""
     commands = 0
     for _language, attributes, body in FENCE.findall((ROOT / page).read_text("utf-8")):
         said = dict(entry.split("=") for entry in attributes.split())
         if "file" in said:
-            (tmp_path / said["file"]).write_text(body, "utf-8")
+            (folder / said["file"]).write_text(body, "utf-8")
         for line in body.splitlines():
             if not line.startswith("$ "):
                 continue
-            done = brinell(line[2:], tmp_path)
+            done = brinell(line[2:], folder)
             assert done.returncode == int(said.get("exit", 0)), f"{line}\n{done.stdout}\n{done.stderr}"
             commands += 1
-    assert commands >= fewest
+    return commands
 
 
 def brinell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -93,6 +108,7 @@ def test_readme_names_only_commands_that_exist() -> None:
         "suites",
         "attacks",
         "compare",
+        "import",
         "check",
         "doctor",
         "diagnose",

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from brinell.evaluation import Result, evaluate, open_run, resume
+    from brinell.imports.interface import import_points
     from brinell.threat import Threat
 
 __version__ = version("brinell")
-__all__ = ["Result", "Threat", "__version__", "evaluate", "open_run", "resume"]
+__all__ = ["Result", "Threat", "__version__", "evaluate", "import_points", "open_run", "resume"]
 
 _HOMES = {
     "Result": "brinell.evaluation",
     "Threat": "brinell.threat",
     "evaluate": "brinell.evaluation",
+    "import_points": "brinell.imports.interface",
     "open_run": "brinell.evaluation",
     "resume": "brinell.evaluation",
 }

@@ -1,6 +1,7 @@
 """From a spec to what is evaluated: the model loaded, the rows selected, the suite read."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ from brinell.errors import BadInput
 from brinell.evaluation import in_precision
 from brinell.locate import called, located
 from brinell.models.torch_model import TorchModel
-from brinell.rows import load_rows
+from brinell.rows import Rows, load_rows
 from brinell.spec import Spec
 from brinell.subject import Subject
 from brinell.suites.suite import load_suite
@@ -36,12 +37,11 @@ def subject_from(spec: Spec) -> Subject:
     )
     suite = load_suite(spec.suite)
     suite.check(threat.norm)
-    rows = load_rows(spec.data.source, spec.data.rows, scale=spec.data.scale, layout=spec.data.layout)
-    model = TorchModel(load_module(spec.model.source).to(_device(spec.model.device)), spec.model.outputs)
+    loaded = loaded_from(spec)
     return Subject(
-        model=model,
+        model=loaded.model,
         model_source=spec.model.source,
-        rows=in_precision(rows, model),
+        rows=loaded.rows,
         threat=threat,
         suite=suite,
         seed=spec.seed,
@@ -49,6 +49,27 @@ def subject_from(spec: Spec) -> Subject:
         budget=None if spec.budget is None else Budget(spec.budget),
         spec=spec,
     )
+
+
+class Loaded(NamedTuple):
+    """What can be asked again of a run, whatever attacked it."""
+
+    model: TorchModel
+    rows: Rows
+    """In the model's precision."""
+
+
+def loaded_from(spec: Spec) -> Loaded:
+    """The model and the rows that a spec names.
+
+    Raises
+    ------
+    BadInput
+        If one of them cannot be had.
+    """
+    rows = load_rows(spec.data.source, spec.data.rows, scale=spec.data.scale, layout=spec.data.layout)
+    model = TorchModel(load_module(spec.model.source).to(_device(spec.model.device)), spec.model.outputs)
+    return Loaded(model, in_precision(rows, model))
 
 
 def load_module(source: str) -> nn.Module:
@@ -91,7 +112,7 @@ def _device(name: str) -> torch.device:
 def free_folder(spec: Spec) -> Path:
     """A folder under ``runs/`` that says what the run is, and is not taken."""
     model = Path(spec.model.source.removeprefix(BUILTIN).replace(":", "-")).name.replace(".py", "")
-    suite = Path(spec.suite).stem
+    suite = Path(spec.suite).stem.replace(" ", "-")
     name = f"{model}-{spec.threat.norm.lower()}-{spec.threat.eps.replace('/', '_')}-{suite}"
     number = 1
     while (folder := Path("runs") / f"{name}-{number}").exists():

@@ -200,6 +200,7 @@ def verify(
     json
         Print the findings as JSON.
     """
+    from brinell.assemble import loaded_from
     from brinell.checks.finding import Finding
     from brinell.report.show import findings_as_json, findings_as_text
     from brinell.verify import verify_files, verify_with_model
@@ -207,13 +208,62 @@ def verify(
     findings = verify_files(folder)
     if not files_only:
         try:
-            subject = _subject(_recorded_spec(folder, model, data))
+            loaded = loaded_from(_recorded_spec(folder, model, data))
         except BadInput as error:
             findings.append(Finding("model and data", None, f"{error} Name them with --model and --data."))
         else:
-            findings += verify_with_model(folder, subject.model, subject.rows)
+            findings += verify_with_model(folder, loaded.model, loaded.rows)
     (findings_as_json if json else findings_as_text)(findings)
     return EXIT_VERIFICATION_FAILED if any(finding.holds is False for finding in findings) else EXIT_DONE
+
+
+@app.command(name="import")
+def import_(
+    tool: Literal["arrays", "foolbox", "art", "autoattack", "torchattacks"],
+    /,
+    *files: Path,
+    options: Options = NO_OPTIONS,
+    out: Annotated[Path | None, Parameter(group=_how)] = None,
+    quiet: Annotated[bool, Parameter(group=_how)] = False,
+    json: Annotated[bool, Parameter(group=_how)] = False,
+) -> int:
+    """Judge points that another tool made, and say what was found in its files; see docs/imports.md for their names.
+
+    Without --model nothing is judged: findings are printed, and no run is made.
+
+    Parameters
+    ----------
+    tool
+        By whose names the arrays go.
+    files
+        .npz, .npy, .safetensors or .pt files with the points, and what belongs to them.
+    out
+        Folder of the run, new or empty; without --model, a new JSON file.
+    quiet
+        No progress, no messages.
+    json
+        Print the result as JSON.
+    """
+    from brinell.imports.request import requested
+    from brinell.report.show import as_json, as_text, unjudged_as_json, unjudged_as_text, write_new
+
+    _, errors = consoles(quiet=quiet)
+    request = requested(tool, files, options.overrides())
+    if options.model is None:
+        imported = request.unjudged()
+        if out is not None:
+            write_new(out, unjudged_as_json(imported))
+        print(unjudged_as_json(imported)) if json else unjudged_as_text(imported)
+        return EXIT_DONE
+    ready = request.prepared()
+    folder = out or _free_folder(request.spec())
+    reading = ready.concluded(_carried_out(ready.begun(folder), errors, quiet=quiet or json))
+    (as_json if json else as_text)(reading)
+    if not reading.figures.complete:
+        errors.print("The import was cut off and cannot be resumed: import again, into another folder.", soft_wrap=True)
+        return EXIT_INCOMPLETE
+    errors.print(f"The record is in {folder}. Check it with: brinell verify {shlex.quote(str(folder))}", soft_wrap=True)
+    return EXIT_DONE
 
 
 @app.command

@@ -186,11 +186,22 @@ def evaluate(
         model, x, y, threat=threat, suite=suite, seed=seed, outputs=outputs, rows=rows, layout=layout, size=batch_size,
         budget=budget,
     )  # fmt: skip
+    return evaluated_into(out, partial(begin, subject), observer=observer)
+
+
+def evaluated_into(
+    out: str | Path | None,
+    begun: Callable[[Path], Run],
+    concluded: Callable[[Reading], Reading] = lambda reading: reading,
+    *,
+    observer: Observer = ignore,
+) -> Result:
+    """The result of a run that is begun in a folder and carried to its end; the folder is fleeting if ``out`` is None."""
     if out is not None:
-        return Result(finish(begin(subject, Path(out)), observer))
+        return Result(concluded(finish(begun(Path(out)), observer)))
     folder = Path(tempfile.mkdtemp(prefix="brinell-"))
     try:
-        return Result.fleeting(finish(begin(subject, folder), observer))
+        return Result.fleeting(concluded(finish(begun(folder), observer)))
     except BaseException:
         _remove(folder)
         raise

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from brinell.errors import BadInput
+from brinell.imports.account import Imported
 from brinell.spec import Spec
 
 MANIFEST = "manifest.json"
@@ -99,6 +100,8 @@ class Manifest(BaseModel):
     target_ranks: list[int]
     """Of some clean rows, the place by logit, from 1, of the wrong class that is nearest to first order; empty where the
     classes are few."""
+    imported: Imported | None = None
+    """Where the points come from and what was found in their files, if they were made elsewhere; None for Brinell's own."""
     notes: list[str]
     """What was adapted or is worth knowing, a sentence each."""
     files: dict[str, str]

@@ -120,9 +120,17 @@ def resume(subject: Subject, folder: Path) -> Run:
     Raises
     ------
     BadInput
-        If the folder holds no run, or model, rows, threat model, suite or seed are not those that it was begun with.
+        If the folder holds no run or an imported one, or model, rows, threat model, suite or seed are not those that it
+        was begun with.
     """
     manifest = read_manifest(folder)
+    if manifest.imported is not None:
+        raise BadInput(
+            f"run {folder}",
+            got="an imported run, which does not keep the points that it was given",
+            expected="a run of Brinell's own",
+            remedy="Import the file again, into another folder.",
+        )
     suite = subject.suite.within(subject.threat.norm).fit(manifest.model["classes"])
     then_and_now = {
         "model fingerprint": (manifest.model["fingerprint"], subject.model.fingerprint()),
@@ -294,6 +302,7 @@ def _manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Path, no
         unbounded=ready.unbounded,
         findings=ready.findings,
         target_ranks=ready.target_ranks,
+        imported=subject.imported,
         notes=notes,
         files={},
         digest="",

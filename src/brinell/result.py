@@ -92,8 +92,9 @@ class Reading:
 
     @property
     def saturation(self) -> Saturation | None:
-        """How the last passes paid; None where nothing was attacked, or the model is randomised, so that nothing falls."""
-        return saturation_of(self.turns) if self.randomised is None else None
+        """How the last passes paid; None where nothing was attacked, nothing falls (the model is randomised), or there are no
+        more points to try (an import)."""
+        return saturation_of(self.turns) if self.randomised is None and self.manifest.imported is None else None
 
     @property
     def samples(self) -> list[Sample]:
@@ -242,6 +243,7 @@ def as_data(reading: Reading) -> dict[str, Any]:
         "model": manifest.model,
         "data": manifest.data,
         "seed": manifest.seed,
+        "imported": None if manifest.imported is None else manifest.imported.model_dump(mode="json"),
         "notes": manifest.notes,
     }
 

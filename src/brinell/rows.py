@@ -12,12 +12,23 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from brinell.arrays import JOINED, READERS, array_of, named_arrays
 from brinell.errors import BadInput
 from brinell.locate import called, located
 
 Layout = Literal["as-is", "channels-last"]
 BUILTIN_ROWS = "builtin:fmnist"
-_NAMES = (("x", "y"), ("images", "labels"), ("x_test", "y_test"), ("X", "Y"))
+_NAMES = (
+    ("x", "y"),
+    ("images", "labels"),
+    ("x_test", "y_test"),
+    ("X", "Y"),
+    ("clean_inputs", "labels"),
+    ("clean_inputs", "y"),
+    ("x", "labels"),
+    ("x", "y_test"),
+    ("x_test", "y"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +80,9 @@ def row_digest(x: NDArray[Any], y: int) -> str:
 
 
 def load_rows(source: str, selection: str = "all", *, scale: float = 1.0, layout: Layout = "as-is") -> Rows:
-    """The rows of a source: ``builtin:fmnist``, an ``.npz`` file, or an address of a function that returns (x, y).
+    """The rows of a source: ``builtin:fmnist``, a file of named arrays, or an address of a function that returns (x, y).
+
+    Several files are joined by `` + ``.
 
     Raises
     ------
@@ -78,8 +91,8 @@ def load_rows(source: str, selection: str = "all", *, scale: float = 1.0, layout
     """
     if source.startswith("builtin:"):
         x, y = _builtin(source)
-    elif source.endswith(".npz"):
-        x, y = _from_npz(Path(source))
+    elif Path(source).suffix in READERS:
+        x, y = _from_files(source)
     else:
         thing = located(source, subject="data")
         pair = called(thing, subject="data") if callable(thing) else thing
@@ -87,7 +100,7 @@ def load_rows(source: str, selection: str = "all", *, scale: float = 1.0, layout
             raise BadInput(
                 f"data {source}", got=type(pair).__name__, expected="a pair (x, y)", remedy="Return inputs and labels."
             )
-        x, y = (_as_array(part) for part in pair)
+        x, y = (array_of(part) for part in pair)
     return rows_of(x, y, source=source, selection=selection, scale=scale, layout=layout)
 
 
@@ -107,7 +120,7 @@ def rows_of(
     BadInput
         If inputs and labels do not fit together, or the selection is empty or out of range.
     """
-    inputs, labels = _as_array(x), _as_array(y)
+    inputs, labels = array_of(x), array_of(y)
     notes: list[str] = []
     if inputs.ndim < 2 or labels.ndim not in (1, 2) or len(inputs) != len(labels):
         raise BadInput(
@@ -130,7 +143,7 @@ def rows_of(
     if layout == "channels-last":
         inputs = np.ascontiguousarray(np.moveaxis(inputs, -1, 1))
         notes.append("inputs turned from channels-last to channels-first")
-    total = len(_as_array(y))
+    total = len(array_of(y))
     return Rows(source, selection, inputs, labels, index, total=total, layout=layout, notes=tuple(notes))
 
 
@@ -142,34 +155,17 @@ def _builtin(source: str) -> tuple[NDArray[Any], NDArray[Any]]:
     return zoo.load_rows()
 
 
-def _from_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            held = list(arrays.keys())
-            for name_x, name_y in _NAMES:
-                if name_x in held and name_y in held:
-                    return arrays[name_x], arrays[name_y]
-    except FileNotFoundError:
-        raise BadInput(f"data {path}", got="no such file", expected="an .npz file", remedy="Check the path.") from None
-    except Exception as error:  # numpy raises many kinds on a broken archive
-        raise BadInput(
-            f"data {path}", got=f"{type(error).__name__}: {error}", expected="an .npz file", remedy="Save it again."
-        ) from error
+def _from_files(source: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    held = named_arrays([Path(name) for name in source.split(JOINED)])
+    for name_x, name_y in _NAMES:
+        if name_x in held and name_y in held:
+            return held[name_x], held[name_y]
     raise BadInput(
-        f"data {path}", got=f"the arrays {held}", expected="arrays named x and y", remedy="np.savez(path, x=x, y=y)"
+        f"data {source}",
+        got=f"the arrays {list(held)}",
+        expected="arrays named x and y",
+        remedy="np.savez(path, x=x, y=y)",
     )
-
-
-def _as_array(values: object) -> NDArray[Any]:
-    """A numpy array of what is given; tensors of any device and precision are taken too."""
-    import torch
-
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu()
-        if values.dtype == torch.bfloat16:
-            values = values.float()
-        return values.numpy()
-    return np.asarray(values)
 
 
 def _class_indices(labels: NDArray[Any], source: str, notes: list[str]) -> NDArray[np.int64]:

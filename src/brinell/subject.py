@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from brinell.budget import Budget
+from brinell.imports.account import Imported
 from brinell.models.torch_model import TorchModel
 from brinell.rows import Rows
 from brinell.spec import Spec
@@ -25,3 +26,5 @@ class Subject:
     """What may be spent; None: all that the suite asks for."""
     spec: Spec | None = None
     """What was asked for, where it was written down."""
+    imported: Imported | None = None
+    """What is said of the points where they were made elsewhere."""

@@ -1,6 +1,7 @@
 """Which attacks there are, and how a suite file's table becomes one."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -9,6 +10,7 @@ from brinell.attacks.apgd import APGD
 from brinell.attacks.apgd_l1 import APGDL1
 from brinell.attacks.fab import FAB, FABT
 from brinell.attacks.fgsm import FGSM
+from brinell.attacks.given import GivenPoints
 from brinell.attacks.pgd import PGD, Schedule
 from brinell.attacks.square import Square
 from brinell.errors import BadInput
@@ -16,9 +18,20 @@ from brinell.losses import Loss, TargetedLoss, loss_named
 from brinell.queries import Attack
 from brinell.slopes import Slope
 
-Kind = type[A3] | type[FGSM] | type[PGD] | type[APGD] | type[APGDL1] | type[FAB] | type[FABT] | type[Square]
+Kind = (
+    type[A3]
+    | type[FGSM]
+    | type[PGD]
+    | type[APGD]
+    | type[APGDL1]
+    | type[FAB]
+    | type[FABT]
+    | type[Square]
+    | type[GivenPoints]
+)
 ATTACKS: dict[str, Kind] = {kind.name: kind for kind in (FGSM, PGD, APGD, APGDL1, FAB, FABT, Square, A3)}
-
+RECORDED: dict[str, Kind] = {**ATTACKS, GivenPoints.name: GivenPoints}
+"""Attacks that a run's record may hold: those of suite files, and points that were imported."""
 
 Setting = str | int | float
 
@@ -37,7 +50,7 @@ def settings(attack: Attack) -> dict[str, Setting]:
 
 def defaults(name: str) -> dict[str, Setting]:
     """The settings of an attack of which nothing is said; empty for one that this version does not know."""
-    return settings(ATTACKS[name]()) if name in ATTACKS else {}
+    return settings(RECORDED[name]()) if name in RECORDED else {}
 
 
 def identity(attack: Attack) -> str:
@@ -51,8 +64,8 @@ def title(attack: Attack) -> str:
     return f"{table['attack']} {table['loss']}" if "loss" in table else str(table["attack"])
 
 
-def attack_from(table: dict[str, Any]) -> Attack:
-    """The attack that a suite file's table describes.
+def attack_from(table: dict[str, Any], among: Mapping[str, Kind] = ATTACKS) -> Attack:
+    """The attack that a suite file's table describes, or a record's with ``among=RECORDED``.
 
     Raises
     ------
@@ -61,10 +74,10 @@ def attack_from(table: dict[str, Any]) -> Attack:
     """
     given = dict(table)
     name = given.pop("attack", None)
-    if not isinstance(name, str) or name not in ATTACKS:
-        raise BadInput("attack", got=repr(name), expected=", ".join(ATTACKS), remedy="See `brinell attacks`.")
-    kind = ATTACKS[name]
-    known = {field.name: field for field in fields(kind)}
+    if not isinstance(name, str) or name not in among:
+        raise BadInput("attack", got=repr(name), expected=", ".join(among), remedy="See `brinell attacks`.")
+    kind = among[name]
+    known = {field.name: field for field in fields(kind) if field.compare}
     for key, value in given.items():
         if key not in known:
             raise BadInput(
@@ -82,6 +95,8 @@ def _checked(attack: str, key: str, value: Any, default: Any) -> Any:
         if attack == FGSM.name and isinstance(loss, TargetedLoss):
             raise BadInput(subject, got=loss.name, expected="an untargeted loss", remedy="Use pgd for targets.")
         return loss
+    if isinstance(default, str) and attack == GivenPoints.name:
+        return str(value)
     if isinstance(default, str):
         choices = next(get_args(closed) for closed in (Schedule, Slope, Lean) if default in get_args(closed))
         if value not in choices:

@@ -1,6 +1,7 @@
 """The result for a page or a pull request."""
 
 from brinell.claim import threat_of
+from brinell.report.imported import head_line, imported_markdown
 from brinell.report.text import (
     cost_line,
     finding_lines,
@@ -53,6 +54,9 @@ def markdown_report(reading: Reading) -> str:
         f"Seed {manifest.seed}. torch {manifest.environment.torch}, {manifest.environment.precision}.",
     ]
     lines += ["", *(f"- {_cell(note)}" for note in manifest.notes)] if manifest.notes else []
+    if manifest.imported is not None:
+        lines += ["", f"**{_cell(head_line(manifest.imported))}**", ""]
+        lines += [f"- {_cell(line)}" for line in imported_markdown(manifest.imported)]
     lines += ["", f"Run digest: `{manifest.digest}`", ""]
     return "\n".join(lines)
 

@@ -11,7 +11,9 @@ from rich.text import Text
 
 from brinell.checks.finding import Finding
 from brinell.errors import BadInput
+from brinell.imports.account import Imported
 from brinell.plan import Plan
+from brinell.report.imported import findings_table, print_unjudged
 from brinell.report.latex import latex_report
 from brinell.report.markdown import markdown_report
 from brinell.report.page import PAGE, write_page
@@ -19,8 +21,6 @@ from brinell.report.text import print_text
 from brinell.result import Reading, as_data
 
 PIPE_WIDTH = 160  # columns where nobody's terminal sets them
-
-_MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yellow")}
 
 
 def stdout() -> Console:
@@ -70,11 +70,7 @@ def as_html(reading: Reading, path: Path | None) -> None:
 def findings_as_text(findings: Sequence[Finding]) -> None:
     """What verification found, a line each, and its sum."""
     console = stdout()
-    table = Table.grid(padding=(0, 2))
-    for finding in findings:
-        mark, style = _MARKS[finding.holds]
-        table.add_row(Text(mark, style=style), finding.check, finding.detail)
-    console.print(table)
+    console.print(findings_table(findings))
     failed = sum(finding.holds is False for finding in findings)
     open_ones = sum(finding.holds is None for finding in findings)
     verdict = "verification FAILED" if failed else "verified" if not open_ones else "verified as far as it could be"
@@ -85,6 +81,36 @@ def findings_as_json(findings: Sequence[Finding]) -> None:
     """What verification found, as JSON."""
     holds = not any(finding.holds is False for finding in findings)
     print(json.dumps({"holds": holds, "findings": [asdict(finding) for finding in findings]}, indent=2))
+
+
+def unjudged_as_text(imported: Imported) -> None:
+    """What can be said of an imported result without a model."""
+    print_unjudged(imported, stdout())
+
+
+def unjudged_as_json(imported: Imported) -> str:
+    """The same as JSON, labelled as theirs."""
+    return json.dumps({"judged": False, "imported": imported.model_dump(mode="json")}, indent=2)
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet.
+
+    Raises
+    ------
+    BadInput
+        If it is, or cannot be written.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise BadInput(
+            f"output file {path}",
+            got=error.strerror or str(error),
+            expected="a new file in a folder that is there",
+            remedy="Name another with --out.",
+        ) from None
 
 
 def plan_as_text(plan: Plan) -> None:

@@ -11,6 +11,7 @@ from brinell.attacks.catalogue import defaults
 from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
 from brinell.metrics import Figures, StageFigures
+from brinell.report.imported import print_imported
 from brinell.result import Reading
 from brinell.spending import Saturation, thinned
 
@@ -60,6 +61,9 @@ def print_text(reading: Reading, console: Console) -> None:
         console.print(Text(f"note: {note}", style="yellow"))
     for line in finding_lines(reading):
         console.print(Text(line, style="bold yellow"), soft_wrap=True)
+    if manifest.imported is not None:
+        console.print()
+        print_imported(manifest.imported, console)
     console.print()
     console.print(Text(reading.claim.line(), style="bold"), soft_wrap=True)
     console.print(Text(f"digest {manifest.digest}", style="dim"))
@@ -183,6 +187,8 @@ def settings_line(settings: dict[str, Any]) -> str:
     rule = [RULE[key](settings[key]) for key in RULE if key in settings]
     if "loss" in settings and not str(settings["loss"]).startswith("targeted"):
         plain.pop("targets", None)  # regarded by targeted losses alone
+    if settings["attack"] == "given":
+        plain = {"tries": settings["tries"]}  # the points' digest stands in the suite's version
     words = [f"{value} {key.replace('_', ' ')}" for key, value in plain.items()]
     said = ", ".join(word.removesuffix("s") if word.startswith("1 ") else word for word in words)
     return "; ".join([said, ", ".join(rule)] if rule else [said])

@@ -8,13 +8,14 @@ import hashlib
 import json
 import math
 import tomllib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from brinell.attacks.catalogue import ATTACKS, attack_from, settings, title
+from brinell.attacks.catalogue import ATTACKS, RECORDED, Kind, attack_from, settings, title
 from brinell.draws import Draws, draws_of
 from brinell.errors import BadInput
 from brinell.geometry import NORMS, Norm
@@ -23,6 +24,8 @@ from brinell.suites.programme import REHEARSED, Programme, Rehearsal, cost_of_at
 from brinell.suites.rules import RULED, Field, Rule, rule_of, rule_table
 
 DEFAULT = "brinell"
+IMPORTED = "imported from "
+"""How the name of a suite begins whose points were made elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,13 @@ def load_suite(source: str) -> Suite:
     if source in ATTACKS:
         attack = ATTACKS[source]()
         return Suite(name=source, version="1", summary=f"{attack.summary}, alone", attacks=(attack,))
+    if source.startswith(IMPORTED):
+        raise BadInput(
+            f"suite {source!r}",
+            got="points that were imported, which a run does not keep",
+            expected="a suite",
+            remedy="An import cannot be resumed or run again: import the file again, into another folder.",
+        )
     path = Path(source)
     if path.suffix == ".toml":
         try:
@@ -215,11 +225,11 @@ def load_suite(source: str) -> Suite:
 def suite_of(recorded: dict[str, Any]) -> Suite:
     """The suite that a manifest's table records, as it was run."""
     table = {key: value for key, value in recorded.items() if key != "digest"}
-    return suite_from(table, "as recorded")
+    return suite_from(table, "as recorded", RECORDED)
 
 
-def suite_from(table: dict[str, Any], source: str) -> Suite:
-    """The suite that a TOML table describes; see ``load_suite``."""
+def suite_from(table: dict[str, Any], source: str, among: Mapping[str, Kind] = ATTACKS) -> Suite:
+    """The suite that a TOML table describes, of attacks ``among`` those named; see ``load_suite``."""
     unknown = sorted(set(table) - {"name", "version", "summary", "draws", "attacks"})
     attacks = table.get("attacks")
     named = all(isinstance(table.get(key), str) and table[key] for key in ("name", "version"))
@@ -248,7 +258,7 @@ def suite_from(table: dict[str, Any], source: str) -> Suite:
         name=table["name"],
         version=table["version"],
         summary=str(table.get("summary", "")),
-        attacks=tuple(attack_from({key: entry[key] for key in entry if key not in RULED}) for entry in attacks),
+        attacks=tuple(attack_from({key: entry[key] for key in entry if key not in RULED}, among) for entry in attacks),
         draws=draws_of(table["draws"], source) if "draws" in table else None,
         rules=() if all(rule == Rule() for rule in rules) else rules,
     )

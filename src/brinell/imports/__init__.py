@@ -1,0 +1,1 @@
+"""A result that was made elsewhere becomes a run, and is checked on the way."""
