@@ -238,9 +238,9 @@ def test_shifted_truth_is_what_each_set_of_shifts_allows() -> None:
         size = round(5 * (1 - most)) + 1
         gaps, offsets = [], []
         for shift in shifts:
-            zero = base(torch.zeros(1, 1, 8, 8).roll(shift, (2, 3)))[0]
-            rises = base(units.roll(shift, (2, 3))) - zero
-            gaps.append((rises[:, label] - rises[:, 1 - label]).detach().double())
+            zero = base(torch.zeros(1, 1, 8, 8))[0].detach()
+            rises = base(units.roll(shift, (2, 3))).detach() - zero
+            gaps.append((rises[:, label] - rises[:, 1 - label]).double())
             offsets.append(float(zero[label] - zero[1 - label]))
         box = [(max(v - defence.eps, 0), min(v + defence.eps, 1)) for v in row.flatten().double().tolist()]
         for some in itertools.combinations(range(5), size):
