@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from brinell.cli import main
 from brinell.defences.catalogue import defences, defences_named
@@ -55,6 +55,32 @@ def test_a_breakable_row_that_stands_is_too_kind_and_the_verdict_says_whether_it
 def test_a_row_of_unknown_truth_is_held_against_nobody() -> None:
     trial = tried(lying(0.0), load_suite("fgsm"), 20)
     assert (trial.truth, trial.outcome, trial.by) == ((0, 20), "exact", 0)
+
+
+class SteepAtEveryPoint(nn.Module):
+    """A model whose logits are those of another and whose gradient is not a number."""
+
+    def __init__(self, base: nn.Module) -> None:
+        super().__init__()
+        self.base = base
+
+    def forward(self, x: Tensor) -> Tensor:
+        z: Tensor = self.base(x)
+        return z + (0 * z).sqrt()
+
+
+def test_rows_that_end_in_error_are_not_taken_for_robust() -> None:
+    honest = defences_named(["affine-linf"])[0]
+    steep = Solved(lambda: SteepAtEveryPoint(honest.model.make()).eval(), honest.model.worst, "closed form")
+    trial = tried(replace(honest, model=steep), load_suite("fgsm"), 20)
+    assert (trial.outcome, trial.figure) == ("not judged", 0)
+    assert trial.by > 10
+
+
+def test_a_mistake_that_gets_a_figure_is_not_refused() -> None:
+    honest = defences_named(["affine-linf"])[0]
+    missed = replace(honest, kind="mistake", model=Solved(honest.model.make))
+    assert tried(missed, load_suite("fgsm"), 10).outcome == "not refused"
 
 
 @pytest.mark.usefixtures("without_shape_checks")
@@ -137,7 +163,9 @@ def test_the_command_prints_a_line_for_each_and_their_sum(capsys: pytest.Capture
     assert [line.split()[0] for line in lines[1:4]] == ["two-classes", "no-gradient", "pixels"]
     assert "noted" in lines[2]
     assert lines[3].endswith("refused")
-    assert lines[4].startswith("3 trials: 1 exact, 1 too kind (0 of them unnoted), 1 refused; 0 not refused")
+    assert lines[4].startswith(
+        "3 trials: 1 exact, 1 too kind (0 of them unnoted), 0 not judged, 1 refused; 0 not refused"
+    )
 
 
 def test_a_fault_of_the_tool_ends_the_command_with_4(

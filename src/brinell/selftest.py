@@ -18,6 +18,7 @@ from brinell.errors import BadInput
 from brinell.evaluation import Result, evaluate
 from brinell.frequencies import Frequency
 from brinell.geometry import Norm
+from brinell.shapes import Mask
 from brinell.suites.suite import Suite, load_suite
 from brinell.threat import Threat
 
@@ -30,7 +31,8 @@ WARNING = "an attack follows noise"
 CHANCE, BEYOND_CHANCE = 2.0, 4.0
 """Standard errors of a randomised model's figure by its draws: within, it is exact; beyond, it is below the truth."""
 
-Outcome = Literal["exact", "too kind", "below the truth", "refused", "not refused"]
+Outcome = Literal["exact", "too kind", "below the truth", "not judged", "refused", "not refused"]
+"""``not judged``: rows ended in error, and the figure is no verdict of the suite."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Trial:
     """Rows that the suite left standing, or the expected number that it measured; None where it was refused."""
     outcome: Outcome
     by: float
-    """Rows by which the figure is too kind, or rows that fell against the truth."""
+    """Rows by which the figure is too kind, that fell against the truth, or that ended in error."""
     notes: tuple[str, ...]
     """What the run warned of; where it was refused, why."""
 
@@ -70,6 +72,8 @@ class Trial:
             return f"too kind by {rows}, {'noted' if self.notes else 'unnoted'}"
         if self.outcome == "below the truth":
             return f"BELOW THE TRUTH by {rows}"
+        if self.outcome == "not judged":
+            return f"not judged on {rows}"
         return f"{self.outcome}, FALSE ALARM" if self.false_alarm else self.outcome
 
 
@@ -165,16 +169,23 @@ def judged(defence: Defence, truth: Truth | None, result: Result) -> tuple[float
     if isinstance(measured, Frequency):
         assert truth is not None
         return judged_frequency(measured, counted(defence, truth))
-    statuses = [record.status for record in result.rows]
-    stands = torch.tensor([status == "standing" for status in statuses])
-    figure = float(stands.sum())
+    stands = _with_status(result, "standing")
+    fallen, figure = _with_status(result, "broken", "misclassified"), float(stands.sum())
     if truth is None or defence.randomised:
         return figure, "not refused", 0.0
-    fallen = int(
-        (torch.tensor([status in ("broken", "misclassified") for status in statuses]) & defence.robust(truth)).sum()
+    counts: tuple[tuple[Outcome, Mask], ...] = (
+        ("below the truth", fallen & defence.robust(truth)),
+        ("not judged", ~(stands | fallen)),
+        ("too kind", stands & defence.breakable(truth)),
     )
-    left = int((stands & defence.breakable(truth)).sum())
-    return figure, "below the truth" if fallen else "too kind" if left else "exact", float(fallen or left)
+    for outcome, rows in counts:
+        if bool(rows.any()):
+            return figure, outcome, float(rows.sum())
+    return figure, "exact", 0.0
+
+
+def _with_status(result: Result, *statuses: str) -> Mask:
+    return torch.tensor([record.status in statuses for record in result.rows])
 
 
 def judged_frequency(measured: Frequency, truth: tuple[float, float]) -> tuple[float, Outcome, float]:

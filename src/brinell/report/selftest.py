@@ -11,7 +11,7 @@ from brinell.defences.defence import Defence
 from brinell.report.show import stdout
 from brinell.selftest import Trial
 
-_STYLES = {"too kind": "yellow", "below the truth": "bold red", "not refused": "bold red"}
+_STYLES = {"too kind": "yellow", "not judged": "yellow", "below the truth": "bold red", "not refused": "bold red"}
 _WIDTHS = (18, 11, 16, 10, 9)
 """Columns of defence, threat, suite, truth and figure."""
 
@@ -68,7 +68,7 @@ def summary(trials: Sequence[Trial]) -> str:
 
     return (
         f"{len(trials)} trials: {count('exact')} exact, {len(kind)} too kind ({unnoted} of them unnoted), "
-        f"{count('refused')} refused; {count('not refused')} not refused though they must be, "
+        f"{count('not judged')} not judged, {count('refused')} refused; {count('not refused')} not refused though they must be, "
         f"{sum(trial.false_alarm for trial in trials)} false alarms, {count('below the truth')} below the truth"
     )
 
