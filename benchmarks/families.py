@@ -24,6 +24,10 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 import brinell
+from brinell.defences.affine import HIGH, LOW, Affine
+from brinell.defences.codes import Quantised, Sawtooth, coded_worst
+from brinell.defences.defence import TOLERANCE
+from brinell.defences.scores import Change, Rescored, gain_trap, gradient_times, plus, sine_gain, softmax_of, times
 from brinell.geometry import NORMS, Norm
 from brinell.models.outputs import Outputs
 from brinell.suites.suite import Suite, load_suite, suite_from
@@ -32,16 +36,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from models_with_known_radius import Linear, worst_margin
 
 TRAINING_ROWS = 1200
-TOLERANCE = 1e-5
-"""Logit units of the model underneath; float32 may see either sign of a smaller margin."""
-LOW, HIGH = 0.0, 1.0
 TRAP_SLOPE, TRAP_BIAS = 80.0, -14.0
 COLUMNS = ("pgd", "apgd-ce", "apgd-dlr", "apgd-t", "fab-t", "fab", "square", "autoattack", "a3", "brinell")
 
 Worst = Callable[[Tensor, Tensor, Norm, float], Tensor]
 """Takes inputs, labels, norm and eps; gives the exact worst margin of each row."""
-Change = Callable[[Tensor, Tensor], Tensor]
-"""Takes inputs (row, feature) and logits; gives scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,84 +57,15 @@ class Family:
     """A row's label is its digit modulo this."""
 
 
-class Quantised(nn.Module):
-    """``x`` rounded to equally spaced levels in [0, 1]."""
-
-    def __init__(self, levels: int) -> None:
-        super().__init__()
-        self.top = levels - 1
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x * self.top).round() / self.top
-
-    def reach(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-        """The least and the greatest value over each interval."""
-        return self(low), self(high)
-
-
-class Sawtooth(nn.Module):
-    """``x`` and a triangle wave of six periods in [0, 1]; from amplitude 1/24 on it turns ``x`` back."""
-
-    def __init__(self, amplitude: float) -> None:
-        super().__init__()
-        self.amplitude, self.periods = amplitude, 6
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.amplitude * (4 * ((self.periods * x).frac() - 0.5).abs() - 1)
-
-    def reach(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-        """The least and the greatest value over each interval: at its ends or where the wave turns."""
-        low, high = low[..., None], high[..., None]
-        turns = torch.linspace(LOW, HIGH, 2 * self.periods + 1, dtype=low.dtype)
-        values = self(torch.cat([low, high, turns.clamp(low, high)], -1))
-        return values.amin(-1), values.amax(-1)
-
-
-class Rescored(nn.Module):
-    """Another model's logits, changed in a way that keeps their order."""
-
-    def __init__(self, base: nn.Module, change: Change) -> None:
-        super().__init__()
-        self.base, self.change = base, change
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.change(x.flatten(1), self.base(x))
-
-
-def sine_gain(x: Tensor, z: Tensor) -> Tensor:
-    """Centred logits times a gain that swings between 0.05 and 1.95 along one direction."""
-    direction = torch.linspace(-1, 1, x.shape[1])
-    return (z - z.mean(1, keepdim=True)) * (1 + 0.95 * torch.sin(300 * (x @ (direction / direction.norm()))))[:, None]
-
-
-def gain_trap(x: Tensor, z: Tensor) -> Tensor:
-    """Centred logits over ``exp(first - second)``: the margin grows on the way to the boundary, until it is below 1."""
-    first, second = z.topk(2, dim=1).values.split(1, dim=1)
-    return (z - z.mean(1, keepdim=True)) * torch.exp(second - first)
-
-
-def gradient_times(factor: float) -> Change:
-    """The logits themselves; what goes back through them is multiplied."""
-    return lambda x, z: z.detach() + factor * (z - z.detach())
-
-
 def linear_worst(model: Linear) -> Worst:
     """Of a linear model: the least over the rivals."""
     return lambda x, y, norm, eps: worst_margin(model, x, y, norm, eps, (LOW, HIGH))
 
 
 def mapped_worst(seen: Quantised | Sawtooth, linear: Linear) -> Worst:
-    """Of a linear model behind a map of each coordinate: every coordinate goes to one end of its reach."""
-
-    def worst(x: Tensor, y: Tensor, norm: Norm, eps: float) -> Tensor:
-        assert norm == "linf", "the coordinates are independent in Linf alone"
-        x, weight, bias = x.double().flatten(1), linear.weight.detach().double(), linear.bias.detach().double()
-        least, greatest = seen.reach((x - eps).clamp_min(LOW), (x + eps).clamp_max(HIGH))
-        gaps = weight[y][:, None] - weight
-        margins = (gaps.clamp_min(0) * least[:, None] + gaps.clamp_max(0) * greatest[:, None]).sum(2)
-        return (margins + bias[y][:, None] - bias).scatter(1, y[:, None], torch.inf).amin(1)
-
-    return worst
+    """Of a linear model behind a map of each coordinate, in Linf, where the coordinates are independent."""
+    exact = coded_worst(seen, Affine(linear.weight.detach(), linear.bias.detach()))
+    return lambda x, y, norm, eps: exact(x, y, eps).most
 
 
 def fitted(x: Tensor, y: Tensor) -> Linear:
@@ -182,10 +112,10 @@ def families(x: Tensor, y: Tensor) -> list[Family]:
     return [
         Family(name="linear", model=base, worst=truth, eps=eps),
         Family(name="odd or even", model=parity, worst=linear_worst(parity), eps=narrower, classes=2),
-        rescored("logits × 1e3", lambda x, z: z * 1e3),
-        rescored("logits / 1e6", lambda x, z: z / 1e6),
-        rescored("logits + 1e4", lambda x, z: z + 1e4),
-        rescored("softmax", lambda x, z: z.softmax(1), "probabilities"),
+        rescored("logits × 1e3", times(1e3)),
+        rescored("logits / 1e6", times(1e-6)),
+        rescored("logits + 1e4", plus(1e4)),
+        rescored("softmax", softmax_of(1), "probabilities"),
         rescored("sine gain", sine_gain),
         rescored("gain trap", gain_trap),
         rescored("no gradient", gradient_times(0.0)),

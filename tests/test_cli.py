@@ -19,7 +19,7 @@ from brinell.suites.suite import load_suite, suite_names
 from small_runs import NET, ROWS, quiet_environment, small_options, small_run, suite_file
 
 ESCAPE = "\x1b"
-COMMANDS = ("run", "plan", "verify", "report", "models", "suites", "attacks")
+COMMANDS = ("run", "plan", "verify", "report", "models", "suites", "attacks", "selftest")
 
 
 @pytest.fixture(scope="module")

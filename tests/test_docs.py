@@ -47,7 +47,8 @@ def test_python_examples(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "fewest"), [("docs/command-line.md", 11), ("docs/report.md", 3), ("docs/claims.md", 9)]
+    ("page", "fewest"),
+    [("docs/command-line.md", 11), ("docs/report.md", 3), ("docs/claims.md", 9), ("docs/selftest.md", 3)],
 )
 def test_console_examples(page: str, fewest: int, tmp_path: Path) -> None:
     assert console_examples(page, tmp_path) >= fewest
@@ -112,6 +113,7 @@ def test_readme_names_only_commands_that_exist() -> None:
         "check",
         "doctor",
         "diagnose",
+        "selftest",
     }
 
 

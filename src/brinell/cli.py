@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from brinell.subject import Subject
 
 EXIT_CODES = """Exit codes: 0 done · 2 bad input, nothing was attacked · 3 run incomplete, go on with --resume ·
-4 verification failed · 5 the model failed · 6 nothing follows, fields are missing, or checks are open ·
+4 verification or self-test failed · 5 the model failed · 6 nothing follows, fields are missing, or checks are open ·
 130 killed by a second Ctrl-C."""
 
 app = App(
@@ -416,6 +416,45 @@ def check(
 
     claim = account_from(source, robustbench).claim
     return EXIT_DONE if (shown.questions_as_json if json else shown.questions_as_text)(source, claim) else EXIT_OPEN
+
+
+@app.command
+def selftest(
+    *,
+    suite: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    only: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    rows: int | None = None,
+    all: bool = False,
+    list: bool = False,
+    json: bool = False,
+) -> int:
+    """Attack defences whose true robust accuracy is known, and say how near to it a suite's figures are.
+
+    Parameters
+    ----------
+    suite
+        Suites, each for the defences that it is meant for. [default: brinell autoattack-rand]
+    only
+        Defences by name. [default: the quick ones]
+    rows
+        How many rows of each, up to 400. [default: 40]
+    all
+        Every defence.
+    list
+        Say what the defences are instead; attacks nothing.
+    json
+        Print the verdicts as JSON.
+    """
+    from brinell import selftest as test
+    from brinell.defences.catalogue import defences, defences_named
+    from brinell.report import selftest as shown
+
+    if list:
+        shown.defences_as_text(defences_named(only) if only else defences())
+        return EXIT_DONE
+    trials = test.trials(only, suite or test.SUITES, rows=test.ROWS if rows is None else rows, everything=all)
+    ended = (shown.trials_as_json if json else shown.trials_as_text)(trials)
+    return EXIT_VERIFICATION_FAILED if any(trial.outcome == "below the truth" for trial in ended) else EXIT_DONE
 
 
 @app.command
