@@ -13,7 +13,7 @@ from brinell.locate import called, located
 from brinell.models.torch_model import TorchModel
 from brinell.rows import load_rows
 from brinell.spec import Spec
-from brinell.subject import Subject
+from brinell.subject import Subject, named, suite_for
 from brinell.suites.suite import load_suite
 from brinell.threat import Threat
 
@@ -40,10 +40,10 @@ def subject_from(spec: Spec) -> Subject:
     model = TorchModel(load_module(spec.model.source).to(_device(spec.model.device)), spec.model.outputs)
     return Subject(
         model=model,
-        model_source=spec.model.source,
+        model_source=named(spec.model.source, model),
         rows=in_precision(rows, model),
         threat=threat,
-        suite=suite,
+        suite=suite_for(model, suite),
         seed=spec.seed,
         batch_size=spec.batch_size,
         budget=None if spec.budget is None else Budget(spec.budget),

@@ -43,7 +43,11 @@ def model_card(reading: Reading) -> str:
     ]
     for kind, share, name in metrics:
         lines += [f"    - type: {kind}", f"      value: {100 * share:.2f}", f"      name: {_text(name)}"]
-        lines += ["      args:", f"        made_by: {_text(claim.made_by)}", f"        digest: {reading.manifest.digest}"]
+        lines += [
+            "      args:",
+            f"        made_by: {_text(claim.made_by)}",
+            f"        digest: {reading.manifest.digest}",
+        ]
     return "\n".join([*lines, "---", ""])
 
 
