@@ -37,7 +37,7 @@ from brinell.models.protocol import Climbed, Model
 from brinell.queries import Answer, Given, Gradient, Gradients, Scores
 from brinell.random import Noise, stream_key
 from brinell.rejection import credited
-from brinell.shapes import Indices, Inputs, Labels, Logits, Losses, Mask, PerRow
+from brinell.shapes import Columns, Indices, Inputs, Labels, Logits, Losses, Mask, PerRow
 from brinell.suites.programme import Assignment
 from brinell.threat import Threat
 
@@ -158,7 +158,7 @@ class Engine:
         """Scores that the model gives a row."""
         return self.classes + self.rejects
 
-    def _credited(self, logits: Logits, y: Labels) -> Logits:
+    def _credited(self, logits: Columns, y: Labels) -> Logits:
         """The model's scores as attacks and judge see them: one for each class."""
         return credited(logits, y) if self.rejects else logits
 

@@ -14,24 +14,24 @@ have ``z_y' = max(z_y, max_{j != y} z_j + a)``, whence their margin is ``max(m, 
 
 import torch
 
-from brinell.shapes import Labels, Logits, Mask, PerRow
+from brinell.shapes import Columns, Labels, Logits, Mask, PerRow
 
 ROOM = 1e-5
 """How far acceptance must be from its threshold for a witness, as a share of the row's largest logit: whether a point is
 accepted must not hang on rounding, which changes with a row's neighbours in the batch."""
 
 
-def slack(logits: Logits) -> PerRow:
+def slack(logits: Columns) -> PerRow:
     """How far the rejection lies above the highest class, in logit units; above 0 if and only if the row is rejected."""
     return logits[:, -1] - logits[:, :-1].amax(dim=1)
 
 
-def rejected(logits: Logits) -> Mask:
+def rejected(logits: Columns) -> Mask:
     """Which rows are rejected; a tie between rejection and a class is an acceptance."""
     return slack(logits) > 0
 
 
-def credited(logits: Logits, y: Labels, room: float = ROOM) -> Logits:
+def credited(logits: Columns, y: Labels, room: float = ROOM) -> Logits:
     """Logits ``(row, classes)`` whose margin is above 0 if and only if the row is right or rejected.
 
     With ``room`` a wrong row counts as right also where it is accepted by less than that share of its largest logit.

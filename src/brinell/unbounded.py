@@ -11,7 +11,7 @@ from brinell.losses import CROSS_ENTROPY, MARGIN, Loss, margin_of
 from brinell.models.torch_model import TorchModel
 from brinell.readiness import Readiness
 from brinell.rejection import credited
-from brinell.shapes import Inputs, Labels, Logits
+from brinell.shapes import Columns, Inputs, Labels, Logits
 from brinell.threat import Threat
 
 STEPS = 30
@@ -56,5 +56,5 @@ def _standing(model: TorchModel, x: Inputs, y: Labels, threat: Threat, loss: Los
     return int((margin_of(_seen(model.scores(x_adv), y, model), y) > 0).sum())
 
 
-def _seen(logits: Logits, y: Labels, model: TorchModel) -> Logits:
+def _seen(logits: Columns, y: Labels, model: TorchModel) -> Logits:
     return credited(logits, y) if model.rejects else logits

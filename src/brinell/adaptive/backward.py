@@ -92,7 +92,7 @@ class BPDA(nn.Module):
             with torch.enable_grad():
                 out = self(leaf)
                 grad = _grad_of(out, leaf, self)
-                apart = (out.detach() - self.stand_in(leaf).detach()).abs().flatten(1).amax(dim=1)
+                apart = (out.detach() - self.stand_in(leaf).detach()).abs().reshape(len(x), -1).amax(dim=1)
         flat = int((grad.flatten(1) == 0).all(dim=1).sum())
         if flat == len(x):
             raise _useless(self, "a gradient that is 0 on every row")

@@ -49,9 +49,9 @@ def refuse_shared_credit(model: TorchModel, draws: Draws | None) -> None:
         )
 
 
-def _inputs_of(wrapped: dict[str, BPDA], model: TorchModel, x: Inputs) -> dict[str, Inputs]:
+def _inputs_of(wrapped: dict[str, BPDA], model: TorchModel, x: Inputs) -> dict[str, Tensor]:
     """What each wrapped module gets when the model sees some rows; of several calls the first, of none nothing."""
-    seen: dict[str, Inputs] = {}
+    seen: dict[str, Tensor] = {}
 
     def note(name: str, points: Tensor) -> None:
         seen.setdefault(name, points.detach().clone())

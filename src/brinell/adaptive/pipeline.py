@@ -21,7 +21,7 @@ from brinell.adaptive.detector import Calibration, Detector, one_a_row, scale_by
 from brinell.draws import Draws
 from brinell.errors import BadInput
 from brinell.models.outputs import Outputs, as_logits, unwrapped
-from brinell.shapes import Inputs, Logits, PerRow
+from brinell.shapes import Columns, Inputs, Logits, PerRow
 
 Rejection = Literal["credited", "failure"]
 """``credited``: a perturbed point that is rejected is no error. ``failure``: it is one, as where service must be given."""
@@ -87,7 +87,7 @@ class Pipeline(nn.Module):
         """What the pipeline returns, as ``brinell.evaluate`` takes it."""
         return "logits-and-reject" if self.detector is not None and self.rejection == "credited" else "logits"
 
-    def forward(self, x: Tensor) -> Logits:
+    def forward(self, x: Tensor) -> Columns:
         """Logits, and with a detector the rejection's last."""
         seen = self.stages(x)
         logits = self._classified(seen)
@@ -166,7 +166,7 @@ class Pipeline(nn.Module):
         return ", ".join(parts)
 
 
-def with_rejection(logits: Logits, excess: PerRow) -> Logits:
+def with_rejection(logits: Logits, excess: PerRow) -> Columns:
     """The logits and one more: the highest of them plus the excess, above it if the excess is above 0, else below it.
 
     No excess is lost to rounding, and there are no ties.
@@ -201,9 +201,7 @@ def _where_from(detector: Detector) -> str:
     return f"at most {100 * detector.threshold.false_rejection:g} % of {len(detector.threshold.x)} clean rows"
 
 
-def _check_choices(
-    steps: tuple[Step, ...], detector: Detector | None, rejection: str, draws: int | Draws | None
-) -> None:
+def _check_choices(steps: tuple[object, ...], detector: object, rejection: object, draws: object) -> None:
     """Refuse what no pipeline can be made of."""
     if not steps:
         raise BadInput("pipeline", got="no step", expected="at least a classifier", remedy="Give one.")

@@ -18,7 +18,7 @@ from brinell.records import RowRecord
 from brinell.rejection import credited
 from brinell.result import Reading
 from brinell.rows import Rows
-from brinell.shapes import Labels, Logits
+from brinell.shapes import Columns, Labels, Logits
 
 
 def fingerprint(reading: Reading, model: TorchModel) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def _margins(
     model: TorchModel,
     records: list[RowRecord],
     points_at: Callable[[list[int]], NDArray[Any]],
-    seen: Callable[[Logits, Labels], Logits],
+    seen: Callable[[Columns, Labels], Logits],
 ) -> list[float]:
     margins: list[float] = []
     for start in range(0, len(records), CHUNK):
@@ -73,11 +73,11 @@ def _margins(
     return margins
 
 
-def _as_they_are(logits: Logits, y: Labels) -> Logits:
+def _as_they_are(logits: Columns, y: Labels) -> Logits:
     return logits
 
 
-def _judged(logits: Logits, y: Labels) -> Logits:
+def _judged(logits: Columns, y: Labels) -> Logits:
     """As a witness is judged where the model may reject it: exactly, with no room."""
     return credited(logits, y, room=0.0)
 
