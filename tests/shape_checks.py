@@ -5,8 +5,8 @@ from typing import Any, Protocol, Self, get_args
 
 from beartype import BeartypeConf, beartype
 
-AS_WRITTEN = {"Threat.__init__"}
-"""Constructors that take what a user writes; the annotations of their fields tell what is kept of it."""
+AS_WRITTEN = {"Threat.__init__", "Detector.__init__", "Pipeline.__init__", "bpda"}
+"""What takes whatever a user writes; the annotations of a field tell what is kept of it."""
 
 _INT_IS_FLOAT = BeartypeConf(is_pep484_tower=True)
 

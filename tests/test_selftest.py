@@ -12,7 +12,7 @@ from brinell.defences.catalogue import defences, defences_named
 from brinell.defences.defence import Defence, Solved, Truth
 from brinell.errors import BadInput
 from brinell.frequencies import Frequency
-from brinell.selftest import judged_frequency, pairs, trials, tried, warns
+from brinell.selftest import judged_frequency, pairs, trials, tried
 from brinell.suites.suite import load_suite, suite_from
 from noisy_models import suite as quick_draws
 
@@ -46,10 +46,10 @@ def test_a_robust_row_that_falls_is_below_the_truth() -> None:
 def test_a_breakable_row_that_stands_is_too_kind_and_the_verdict_says_whether_it_was_noted() -> None:
     trial = tried(lying(-1.0), load_suite("fgsm"), 20)
     assert (trial.truth, trial.outcome, trial.by) == ((0, 0), "too kind", trial.figure)
-    assert trial.verdict.endswith("unnoted")
+    assert trial.verdict.endswith("unsuspected")
     masked = tried(defences_named(["no-gradient"])[0], load_suite("fgsm"), 20)
     assert masked.outcome == "too kind"
-    assert masked.verdict.endswith(", noted")
+    assert masked.verdict.endswith(", suspect")
 
 
 def test_a_row_of_unknown_truth_is_held_against_nobody() -> None:
@@ -124,13 +124,6 @@ def test_a_randomised_defence_is_measured_by_a_suite_with_draws() -> None:
     assert (trial.truth, trial.outcome, trial.notes) == ((4, 4), "exact", ())
 
 
-def test_notes_that_only_repeat_what_was_said_are_no_warning() -> None:
-    assert not warns("outputs declared as probabilities; attacked as logits made from them")
-    assert not warns("gradients of cross-entropy averaged over 10 draws and over 10 others: median cosine 0.97")
-    assert warns("… median cosine 0.10; below 0.3 an attack follows noise: raise the suite's draws for attacks")
-    assert warns("the gradient of the cross-entropy is exactly zero on 40 of 40 rows")
-
-
 # Which are tried
 
 
@@ -161,10 +154,10 @@ def test_the_command_prints_a_line_for_each_and_their_sum(capsys: pytest.Capture
     assert main(["selftest", "--suite", "fgsm", "--only", "two-classes", "no-gradient", "pixels", "--rows", "10"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["two-classes", "no-gradient", "pixels"]
-    assert "noted" in lines[2]
+    assert "suspect" in lines[2]
     assert lines[3].endswith("refused")
     assert lines[4].startswith(
-        "3 trials: 1 exact, 1 too kind (0 of them unnoted), 0 not judged, 1 refused; 0 not refused"
+        "3 trials: 1 exact, 1 too kind (0 of them unsuspected), 0 not judged, 1 refused; 0 not refused"
     )
 
 
@@ -174,7 +167,7 @@ def test_a_fault_of_the_tool_ends_the_command_with_4(
     monkeypatch.setattr("brinell.selftest.defences_named", lambda ids: (lying(1.0),))
     assert main(["selftest", "--suite", "fgsm", "--only", "affine-linf", "--rows", "10", "--json"]) == 4
     trial = json.loads(capsys.readouterr().out)["trials"][0]
-    assert (trial["outcome"], trial["truth"], trial["noted"]) == ("below the truth", [10, 10], False)
+    assert (trial["outcome"], trial["truth"], trial["suspect"]) == ("below the truth", [10, 10], False)
 
 
 def test_the_list_names_every_defence(capsys: pytest.CaptureFixture[str]) -> None:

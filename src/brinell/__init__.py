@@ -9,14 +9,27 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from brinell import adaptive
+    from brinell.adaptive.pipeline import Pipeline
     from brinell.evaluation import Result, evaluate, open_run, resume
     from brinell.imports.interface import import_points
     from brinell.threat import Threat
 
 __version__ = version("brinell")
-__all__ = ["Result", "Threat", "__version__", "evaluate", "import_points", "open_run", "resume"]
+__all__ = [
+    "Pipeline",
+    "Result",
+    "Threat",
+    "__version__",
+    "adaptive",
+    "evaluate",
+    "import_points",
+    "open_run",
+    "resume",
+]
 
 _HOMES = {
+    "Pipeline": "brinell.adaptive.pipeline",
     "Result": "brinell.evaluation",
     "Threat": "brinell.threat",
     "evaluate": "brinell.evaluation",
@@ -27,6 +40,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "adaptive":
+        return import_module("brinell.adaptive")
     if name not in _HOMES:
         raise AttributeError(f"module 'brinell' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

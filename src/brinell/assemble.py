@@ -14,7 +14,7 @@ from brinell.locate import called, located
 from brinell.models.torch_model import TorchModel
 from brinell.rows import Rows, load_rows
 from brinell.spec import Spec
-from brinell.subject import Subject
+from brinell.subject import Subject, named, suite_for
 from brinell.suites.suite import load_suite
 from brinell.threat import Threat
 
@@ -40,10 +40,10 @@ def subject_from(spec: Spec) -> Subject:
     loaded = loaded_from(spec)
     return Subject(
         model=loaded.model,
-        model_source=spec.model.source,
+        model_source=named(spec.model.source, loaded.model),
         rows=loaded.rows,
         threat=threat,
-        suite=suite,
+        suite=suite_for(loaded.model, suite),
         seed=spec.seed,
         batch_size=spec.batch_size,
         budget=None if spec.budget is None else Budget(spec.budget),

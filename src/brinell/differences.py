@@ -5,7 +5,8 @@ import torch
 from brinell.losses import MARGIN, margin_of
 from brinell.models.torch_model import TorchModel
 from brinell.readiness import Readiness
-from brinell.shapes import Inputs, Labels
+from brinell.rejection import credited
+from brinell.shapes import Columns, Inputs, Labels, Logits
 from brinell.threat import Threat
 
 TRUE_RATIO = (0.5, 2.0)
@@ -29,8 +30,11 @@ def check_differences(model: TorchModel, x: Inputs, y: Labels, threat: Threat, r
     """Compare the gradient of the margin with how the margin changes: close to each row, and across a quarter of the ball.
 
     Along ``u = sign(grad)`` the margin changes by ``2 h <grad, u>`` between ``x - h u`` and ``x + h u`` to first order. Where
-    the gradient is zero ``u`` has signs of its own, and any change shows that the zero is wrong.
+    the gradient is zero ``u`` has signs of its own, and any change shows that the zero is wrong. Of a model with a stated
+    backward nothing is asked: its gradient is meant to be another.
     """
+    if "stated-backward" in ready.findings:
+        return
     width, size = threat.high - threat.low, x[0].numel()
     far = PART_OF_BALL * float(threat.eps) / {"linf": 1.0, "l2": size**0.5, "l1": float(size)}[threat.norm]
     try:
@@ -55,10 +59,10 @@ def check_differences(model: TorchModel, x: Inputs, y: Labels, threat: Threat, r
 def _wrong(model: TorchModel, x: Inputs, y: Labels, threat: Threat, step: float, ready: Readiness) -> int:
     """Rows on which the change between two points ``step`` away, in every coordinate, is not the one predicted."""
     x = x.clamp(threat.low + step, threat.high - step)
-    grad = model.gradient(x, lambda logits: MARGIN.climb(logits, y)).grad
+    grad = model.gradient(x, lambda logits: MARGIN.climb(_judged(logits, y, model), y)).grad
     signs = torch.arange(x[0].numel(), device=x.device).remainder(2).mul(2).sub(1).reshape(x.shape[1:]).to(x.dtype)
     direction = torch.where(grad == 0, signs, grad.sign())
-    ahead, behind = (model.scores(x + side * step * direction) for side in (1, -1))
+    ahead, behind = (_judged(model.scores(x + side * step * direction), y, model) for side in (1, -1))
     ready.forwards += 3 * len(x)
     ready.backwards += len(x)
     change = margin_of(behind, y) - margin_of(ahead, y)  # the loss is the margin's negative
@@ -70,12 +74,16 @@ def _wrong(model: TorchModel, x: Inputs, y: Labels, threat: Threat, step: float,
     return int((asked & ~right).sum())
 
 
+def _judged(logits: Columns, y: Labels, model: TorchModel) -> Logits:
+    return credited(logits, y) if model.rejects else logits
+
+
 def rank_targets(model: TorchModel, x: Inputs, y: Labels, threat: Threat, ready: Readiness) -> None:
     """Where classes are many: by logit, which place has the wrong class that is nearest to first order?
 
     Of class ``j`` the distance is ``(z_y - z_j) / ||grad (z_y - z_j)||_q``, ``q`` dual to the norm (Melamed et al. 2024, MALT).
     """
-    if ready.classes <= FEW_CLASSES:
+    if ready.classes <= FEW_CLASSES or model.rejects:
         return
     logits = model.scores(x)
     right = margin_of(logits, y) > 0

@@ -36,7 +36,8 @@ from brinell.losses import decision, margin_of
 from brinell.models.protocol import Climbed, Model
 from brinell.queries import Answer, Given, Gradient, Gradients, Scores
 from brinell.random import Noise, stream_key
-from brinell.shapes import Indices, Inputs, Labels, Logits, Losses, Mask, PerRow
+from brinell.rejection import credited
+from brinell.shapes import Columns, Indices, Inputs, Labels, Logits, Losses, Mask, PerRow
 from brinell.suites.programme import Assignment
 from brinell.threat import Threat
 
@@ -104,6 +105,8 @@ class Engine:
     """Set where the model is taken for randomised."""
     shared: bool = False
     """Whether the model draws once for a whole pass: each row is then scored in passes of its own."""
+    rejects: bool = False
+    """Whether the model has a column more than classes, the score of a rejection, which is credited under attack."""
     session: int = 0
     """Which stretch of work on the run this is; only a randomised model's own random numbers depend on it."""
     watched: frozenset[int] = frozenset()
@@ -152,13 +155,22 @@ class Engine:
             flights = [flight for flight in flights if flight.query is not None]
             yield step._replace(attempted=step.attempted + ended)
 
+    @property
+    def columns(self) -> int:
+        """Scores that the model gives a row."""
+        return self.classes + self.rejects
+
+    def _credited(self, logits: Columns, y: Labels) -> Logits:
+        """The model's scores as attacks and judge see them: one for each class."""
+        return credited(logits, y) if self.rejects else logits
+
     def _room(self, flights: list[InFlight]) -> bool:
         """Whether too few rows stand to keep the batches full."""
         return sum(flight.count for flight in flights) < IN_FLIGHT * self.batch_size
 
     def scores(self, x: Inputs) -> Logits:
         """Logits of some points in batches, outside any attack; the caller counts them. A row that fails is NaN."""
-        pieces = [x.new_zeros(0, self.classes)]
+        pieces = [x.new_zeros(0, self.columns)]
         start = 0
         while start < len(x):
             piece = x[start : start + self.batch_size]
@@ -195,7 +207,8 @@ class Engine:
             rows=torch.tensor(rows, dtype=torch.int64, device=device),
         )
         # the attack gets copies: nothing that it does to them moves a centre or a label
-        given = Given(clean.x.clone(), clean.y.clone(), clean.logits, assignment.attempt)
+        logits = self._credited(clean.logits, clean.y)
+        given = Given(clean.x.clone(), clean.y.clone(), logits, assignment.attempt)
         standing = torch.ones(len(rows), dtype=torch.bool, device=device)
         zeros = clean.x.new_zeros(len(rows))
         return InFlight(
@@ -204,7 +217,7 @@ class Engine:
             ball=self.threat.around(clean.x),
             y=clean.y,
             standing=standing,
-            answer=Answer(torch.zeros_like(clean.logits), zeros, torch.zeros_like(clean.x), standing),
+            answer=Answer(torch.zeros_like(logits), zeros, torch.zeros_like(clean.x), standing),
             looks=1 if self.draws is None else self.draws.attack,
             traces={place: [] for place, row in enumerate(rows) if row in self.watched},
             kept=None if self.draws is None else Kept.around(clean.x, self.draws.kept),
@@ -258,7 +271,10 @@ class Engine:
             points = points.clamp(self.threat.low + self.pull_in, self.threat.high - self.pull_in)
 
         def climbed(start: int, end: int) -> Climbed:
-            return self.model.gradient(points[start:end], lambda logits: _climb(batch, logits, start), slope)
+            seen = y[start:end]
+            return self.model.gradient(
+                points[start:end], lambda logits: _climb(batch, self._credited(logits, seen), start), slope
+            )
 
         slope = query.slope if isinstance(query, Gradient) else "own"
         rivals = tuple(query.targets.shape[1:]) if isinstance(query, Gradients) else ()
@@ -269,6 +285,7 @@ class Engine:
         points, failures = way.points, dict[int, str]()
         if self.draws is None:
             climbed = self._bisected(way, failures)
+            climbed = climbed._replace(logits=self._credited(climbed.logits, y))
             return _Evaluated(points, climbed, failures, margin_of(climbed.logits, y), None)
         looks = self.draws.attack
         means: Climbed | None = None
@@ -312,7 +329,7 @@ class Engine:
                     whole = len(failures) == len(points) > 1 and not isinstance(error, _LossRaised)
                     if whole and not self._answers_still():
                         raise _failed(error, f"all of {len(points)} rows", "a model that takes these inputs") from error
-                    pieces.append(_unknown(points[start:end], self.classes, way.rivals))
+                    pieces.append(_unknown(points[start:end], self.columns, way.rivals))
                     continue
             middle = (start + end) // 2
             spans += [(middle, end), (start, middle)]

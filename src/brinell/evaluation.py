@@ -29,7 +29,7 @@ from brinell.records import RowRecord
 from brinell.result import Reading, conclude, read_run
 from brinell.rows import Layout, Rows, rows_of
 from brinell.run import Run
-from brinell.subject import Subject
+from brinell.subject import Subject, named, suite_for
 from brinell.suites.suite import DEFAULT, Suite, load_suite, suite_of
 from brinell.tally import Observer, ignore
 from brinell.threat import Threat
@@ -83,6 +83,11 @@ class Result:
     def randomised(self) -> RandomisedFigures | None:
         """How often a randomised model is right: expected, against a persistent attacker, by majority. None for the others."""
         return self._reading.randomised
+
+    @property
+    def false_rejections(self) -> Proportion | None:
+        """Clean rows that are rejected, over all rows; they count as misclassified. None for a model that cannot reject."""
+        return self._reading.false_rejections
 
     @property
     def perturbation(self) -> PerturbationSize:
@@ -159,7 +164,8 @@ def evaluate(
     seed
         Of all random numbers in the attacks.
     outputs
-        What the model returns: ``logits``, ``probabilities`` or ``binary-logit``.
+        What the model returns: ``logits``, ``probabilities``, ``binary-logit``, or ``logits-and-reject`` where its last
+        column is the score of a rejection. A ``Pipeline`` says it itself.
     rows
         Which of the rows: ``all``, ``0:1000``, ``3,17,5:9``.
     layout
@@ -308,10 +314,10 @@ def subject_of(
     adapter = TorchModel(model, outputs)
     return Subject(
         model=adapter,
-        model_source=type(model).__name__,
+        model_source=named(type(model).__name__, adapter),
         rows=in_precision(rows_of(x, y, selection=rows, layout=layout), adapter),
         threat=threat,
-        suite=load_suite(suite) if isinstance(suite, str) else suite,
+        suite=suite_for(adapter, load_suite(suite) if isinstance(suite, str) else suite),
         seed=seed,
         batch_size=size,
         budget=None if budget is None else Budget(budget),

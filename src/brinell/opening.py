@@ -195,6 +195,7 @@ def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, le
         pull_in=manifest.pull_in,
         draws=suite.draws,
         shared=manifest.model["shared_draws"],
+        rejects=model.rejects,
     )
     with ledger.transaction():
         session = engine.session = ledger.start_session(now())
@@ -210,7 +211,7 @@ def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, le
         places={int(row): place for place, row in enumerate(rows.index)},
         witnesses=PointFile(folder / WITNESSES, shape, rows.x.dtype),
         originals=PointFile(folder / ORIGINALS, shape, rows.x.dtype),
-        clean_logits=PointFile(folder / CLEAN_LOGITS, (len(rows), engine.classes), rows.x.dtype),
+        clean_logits=PointFile(folder / CLEAN_LOGITS, (len(rows), engine.columns), rows.x.dtype),
         candidates=_candidates(folder, suite, shape, rows.x.dtype),
     )
 

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from brinell.adaptive.disclosure import disclose, refuse_shared_credit
 from brinell.differences import check_differences, rank_targets
 from brinell.draws import Draws
 from brinell.errors import BadInput
 from brinell.losses import CROSS_ENTROPY
-from brinell.models.outputs import check_scores, unwrapped
+from brinell.models.outputs import check_scores, classes_of, unwrapped
 from brinell.models.torch_model import TorchModel
 from brinell.random import Noise, stream_key
 from brinell.readiness import Readiness
@@ -48,6 +49,7 @@ def preflight(
     BadInput
         At the first thing that would make the number wrong.
     """
+    refuse_shared_credit(model, draws)
     ready = Readiness(notes=list(rows.notes))
     check_inputs(rows, threat)
     check_eps(rows, threat, ready)
@@ -71,6 +73,7 @@ def preflight(
             else:
                 check_shared_draws(model, x, ready)
         with _refusal("model gradients", "logits that are differentiable by the input"):
+            disclose(model, x, ready)
             check_gradients(model, x, y, ready)
             if draws is not None:
                 check_signal(model, x, y, draws, ready)
@@ -171,9 +174,13 @@ def check_outputs(model: TorchModel, x: Inputs, rows: Rows, ready: Readiness) ->
     if note:
         ready.notes.append(note)
     check_scores(scores, len(x), model.outputs)
-    if model.outputs != "logits":
+    if model.rejects:
+        ready.notes.append(
+            "the last output is the score of a rejection: a row is broken only by a point that is accepted"
+        )
+    elif model.outputs != "logits":
         ready.notes.append(f"outputs declared as {model.outputs}; attacked as logits made from them")
-    ready.classes = 2 if model.outputs == "binary-logit" else scores.shape[1]
+    ready.classes = classes_of(scores.shape[-1], model.outputs)
     if ready.classes < 2:
         raise BadInput("model output", got="one class", expected="at least two", remedy="Nothing can be attacked.")
 

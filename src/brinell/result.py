@@ -47,6 +47,8 @@ from brinell.spending import CONFIDENCE, Sample, Saturation, Turn, samples_of, s
 SEALED = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, CANDIDATES, SPEC, *DERIVED)
 """Files whose digests stand in the manifest once a session has ended."""
 
+FALSE_REJECTIONS = "false rejections (clean rows that are rejected):"
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -84,6 +86,15 @@ class Reading:
         failed |= {row.row for row in self.rows if row.status == "error"}
         draws = Draws(**self.manifest.suite["draws"])
         return randomised_figures(self.frequencies, rows=len(self.rows), failed=failed, draws=draws)
+
+    @cached_property
+    def false_rejections(self) -> Proportion | None:
+        """Clean rows that are rejected, over all rows; None for a model whose rejections are not credited."""
+        if self.manifest.model["outputs"] != "logits-and-reject":
+            return None
+        seen = [row.clean_prediction for row in self.rows]
+        count = sum(prediction == self.manifest.model["classes"] for prediction in seen)
+        return Proportion(count, len(seen), "all rows", undecided=seen.count(None))
 
     @cached_property
     def turns(self) -> list[Turn]:
@@ -161,6 +172,11 @@ def read_run(folder: Path) -> Reading:
 def conclude(folder: Path, manifest: Manifest) -> Reading:
     """Write the tables and the result of a session that has ended, and last the manifest that seals every file."""
     reading = replace(read_run(folder), manifest=manifest)
+    if reading.false_rejections is not None:
+        notes = [note for note in manifest.notes if not note.startswith(FALSE_REJECTIONS)]
+        said = f"{FALSE_REJECTIONS} {reading.false_rejections}, counted as misclassified"
+        manifest = manifest.model_copy(update={"notes": [*notes, said]})
+        reading = replace(reading, manifest=manifest)
     _write_table(folder / ROWS_TABLE, RowRecord, reading.rows)
     _write_table(folder / ATTEMPTS_TABLE, AttemptRecord, reading.attempts)
     if reading.randomised is None:
@@ -186,6 +202,7 @@ def as_data(reading: Reading) -> dict[str, Any]:
         "rows": figures.rows,
         "clean_accuracy": _figure(reading.clean_accuracy),
         "robust_accuracy": _figure(reading.robust_accuracy),
+        "false_rejections": None if reading.false_rejections is None else _proportion(reading.false_rejections),
         "attack_success_rate": _proportion(figures.attack_success_rate),
         "perturbation": _perturbation(figures.perturbation),
         "status": figures.status,

@@ -24,10 +24,8 @@ from brinell.threat import Threat
 
 SUITES = ("brinell", "autoattack-rand")
 ROWS = 40
-SAID = ("outputs declared as", "replaced by", "the labels of these rows go from", "median cosine")
-"""Notes with these words say what was declared, chosen or measured …"""
-WARNING = "an attack follows noise"
-"""… unless they go on with these."""
+OF_THE_SUITE = ("weak-suite", "still-breaking")
+"""Checks that speak of the suite, whatever the model."""
 CHANCE, BEYOND_CHANCE = 2.0, 4.0
 """Standard errors of a randomised model's figure by its draws: within, it is exact; beyond, it is below the truth."""
 
@@ -57,7 +55,7 @@ class Trial:
     by: float
     """Rows by which the figure is too kind, that fell against the truth, or that ended in error."""
     notes: tuple[str, ...]
-    """What the run warned of; where it was refused, why."""
+    """The checks that stand against the figure; where it was refused, why."""
 
     @property
     def false_alarm(self) -> bool:
@@ -69,7 +67,7 @@ class Trial:
         """In a few words."""
         rows = f"{self.by:.3g} row" + ("" if self.by == 1 else "s")
         if self.outcome == "too kind":
-            return f"too kind by {rows}, {'noted' if self.notes else 'unnoted'}"
+            return f"too kind by {rows}, {'suspect' if self.notes else 'unsuspected'}"
         if self.outcome == "below the truth":
             return f"BELOW THE TRUTH by {rows}"
         if self.outcome == "not judged":
@@ -135,7 +133,9 @@ def tried(defence: Defence, suite: Suite, rows: int) -> Trial:
         figure, outcome, by, notes = None, "refused", 0.0, (str(refusal),)
     else:
         figure, outcome, by = judged(defence, truth, result)
-        notes = tuple(note for note in result.reading.manifest.notes if warns(note))
+        notes = tuple(
+            f"{one.check}: {one.said}" for one in result.reading.diagnoses if one.open and one.check not in OF_THE_SUITE
+        )
     return Trial(
         defence=defence.id,
         kind=defence.kind,
@@ -149,11 +149,6 @@ def tried(defence: Defence, suite: Suite, rows: int) -> Trial:
         by=by,
         notes=notes,
     )
-
-
-def warns(note: str) -> bool:
-    """Whether a note says that something about the model is out of the ordinary."""
-    return WARNING in note or not any(words in note for words in SAID)
 
 
 def counted(defence: Defence, truth: Truth) -> tuple[float, float]:

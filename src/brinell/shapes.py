@@ -9,6 +9,9 @@ Inputs = Float[Tensor, "row *feature"]
 Logits = Float[Tensor, "row cls"]
 """A model's scores before softmax."""
 
+Columns = Float[Tensor, "row column"]
+"""Scores with one more than there are classes, the last that of a rejection."""
+
 Labels = Int64[Tensor, "row"]
 """A class index for each row."""
 

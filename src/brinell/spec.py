@@ -32,7 +32,7 @@ class ModelSpec(_Strict):
 
     source: str
     """``builtin:NAME``, ``file.py:name`` or ``package.module:name`` (a module, or a function that returns one)."""
-    outputs: Literal["logits", "probabilities", "binary-logit"] = "logits"
+    outputs: Literal["logits", "probabilities", "binary-logit", "logits-and-reject"] = "logits"
     """What the model returns."""
     device: str = "cpu"
     """Where it runs: ``cpu``, ``cuda``, ``cuda:1``; it needs float64."""

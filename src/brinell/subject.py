@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from brinell.adaptive.pipeline import Pipeline
 from brinell.budget import Budget
 from brinell.imports.account import Imported
 from brinell.models.torch_model import TorchModel
@@ -28,3 +29,20 @@ class Subject:
     """What was asked for, where it was written down."""
     imported: Imported | None = None
     """What is said of the points where they were made elsewhere."""
+
+
+def named(source: str, model: TorchModel) -> str:
+    """How the model is called in the record; with a reject option the name says what a rejection counts as."""
+    return f"{source}, rejections under attack count as right" if model.rejects else source
+
+
+def suite_for(model: TorchModel, suite: Suite) -> Suite:
+    """The suite as it is run on the model: over a pipeline's own draws, where it has some and the suite has none.
+
+    Raises
+    ------
+    BadInput
+        If the suite cannot be run over draws.
+    """
+    draws = model.module.draws if isinstance(model.module, Pipeline) else None
+    return suite if draws is None or suite.draws is not None else suite.over(draws)

@@ -10,7 +10,8 @@ Cost        up to ``STEPS + 1`` forwards and ``STEPS`` backwards a row and loss;
 from brinell.losses import CROSS_ENTROPY, MARGIN, Loss, margin_of
 from brinell.models.torch_model import TorchModel
 from brinell.readiness import Readiness
-from brinell.shapes import Inputs, Labels
+from brinell.rejection import credited
+from brinell.shapes import Columns, Inputs, Labels, Logits
 from brinell.threat import Threat
 
 STEPS = 30
@@ -44,13 +45,17 @@ def check_unbounded(model: TorchModel, x: Inputs, y: Labels, threat: Threat, rea
 def _standing(model: TorchModel, x: Inputs, y: Labels, threat: Threat, loss: Loss, ready: Readiness) -> int:
     width, x_adv = threat.high - threat.low, x
     for _ in range(STEPS):
-        climbed = model.gradient(x_adv, lambda logits: loss.climb(logits, y))  # noqa: B023  # called at once
+        climbed = model.gradient(x_adv, lambda logits: loss.climb(_seen(logits, y, model), y))  # noqa: B023  # called at once
         ready.forwards += len(x_adv)
         ready.backwards += len(x_adv)
-        stands = margin_of(climbed.logits, y) > 0
+        stands = margin_of(_seen(climbed.logits, y, model), y) > 0
         moved = (x_adv + STEP * width * climbed.grad.sign()).clamp(threat.low, threat.high)
         x_adv, y = moved[stands], y[stands]
         if not len(x_adv):
             return 0
     ready.forwards += len(x_adv)
-    return int((margin_of(model.scores(x_adv), y) > 0).sum())
+    return int((margin_of(_seen(model.scores(x_adv), y, model), y) > 0).sum())
+
+
+def _seen(logits: Columns, y: Labels, model: TorchModel) -> Logits:
+    return credited(logits, y) if model.rejects else logits

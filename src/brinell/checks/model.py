@@ -15,8 +15,10 @@ from brinell.models.torch_model import TorchModel
 from brinell.points import WITNESSES
 from brinell.random import stream_key
 from brinell.records import RowRecord
+from brinell.rejection import credited
 from brinell.result import Reading
 from brinell.rows import Rows
+from brinell.shapes import Columns, Labels, Logits
 
 
 def fingerprint(reading: Reading, model: TorchModel) -> Iterator[Finding]:
@@ -35,7 +37,7 @@ def decisions(reading: Reading, model: TorchModel, rows: Rows) -> Iterator[Findi
     if points is None:
         return
     broken = [row for row in reading.rows if row.status == "broken"]
-    margins = _margins(model, broken, lambda places: points[places])
+    margins = _margins(model, broken, lambda places: points[places], _judged if model.rejects else _as_they_are)
     refuted = [row.row for row, margin in zip(broken, margins, strict=True) if not margin <= 0]
     yield Finding(
         "witnesses by the model",
@@ -44,7 +46,7 @@ def decisions(reading: Reading, model: TorchModel, rows: Rows) -> Iterator[Findi
         + (f"; not on rows {refuted[:5]}" if refuted else ""),
     )
     scored = [row for row in reading.rows if row.clean_margin is not None]
-    margins = _margins(model, scored, lambda places: rows.x[places])
+    margins = _margins(model, scored, lambda places: rows.x[places], _as_they_are)
     off = [
         row.row for row, margin in zip(scored, margins, strict=True) if (margin > 0) != (row.status != "misclassified")
     ]
@@ -56,7 +58,10 @@ def decisions(reading: Reading, model: TorchModel, rows: Rows) -> Iterator[Findi
 
 
 def _margins(
-    model: TorchModel, records: list[RowRecord], points_at: Callable[[list[int]], NDArray[Any]]
+    model: TorchModel,
+    records: list[RowRecord],
+    points_at: Callable[[list[int]], NDArray[Any]],
+    seen: Callable[[Columns, Labels], Logits],
 ) -> list[float]:
     margins: list[float] = []
     for start in range(0, len(records), CHUNK):
@@ -64,8 +69,17 @@ def _margins(
         points = np.array(points_at([row.place for row in chunk]))
         x = torch.from_numpy(points).to(model.device, model.dtype)
         y = torch.tensor([row.label for row in chunk], device=model.device)
-        margins += margin_of(model.scores(x), y).tolist()
+        margins += margin_of(seen(model.scores(x), y), y).tolist()
     return margins
+
+
+def _as_they_are(logits: Columns, y: Labels) -> Logits:
+    return logits
+
+
+def _judged(logits: Columns, y: Labels) -> Logits:
+    """As a witness is judged where the model may reject it: exactly, with no room."""
+    return credited(logits, y, room=0.0)
 
 
 DRAWS = 20

@@ -76,6 +76,8 @@ def wrong_gradients(run: Evidence) -> Found:
     Means: the backward pass is not that of the model: rounded or replaced, zero, negated, random.
     Do: attack through a stated backward (`brinell.adaptive.bpda`), and believe no figure without it.
     """
+    if "stated-backward" in run.manifest.findings:
+        return Found(None, run.manifest.findings["stated-backward"])
     return _found_before(run, "wrong-gradients", "the margin changes as its gradient says")
 
 
@@ -86,6 +88,8 @@ def short_sighted_gradients(run: Evidence) -> Found:
     Means: the backward pass is right and says little at the attack's scale: an oscillating or switching score.
     Do: a first step as large as the ball, losses without scale (DLR), more queries without gradients.
     """
+    if "stated-backward" in run.manifest.findings:
+        return Found(None, run.manifest.findings["stated-backward"])
     return _found_before(
         run, "short-sighted-gradients", "the margin changes as its gradient says across a quarter of the ball"
     )

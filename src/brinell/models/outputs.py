@@ -8,10 +8,12 @@ from torch import Tensor
 from brinell.errors import BadInput
 from brinell.shapes import Logits
 
-Outputs = Literal["logits", "probabilities", "binary-logit"]
+Outputs = Literal["logits", "probabilities", "binary-logit", "logits-and-reject"]
+"""``logits-and-reject``: a column for each class, and last the score of a rejection, whose row rejects where it is highest."""
 OUTPUTS: tuple[Outputs, ...] = get_args(Outputs)
 SUM_TOLERANCE = 1e-3  # sums of probabilities in float32; half precision is looser
 HALF_SUM_TOLERANCE = 1e-2
+FEWEST_WITH_REJECTION = 3
 
 
 def unwrapped(output: object) -> tuple[Tensor, str | None]:
@@ -56,6 +58,11 @@ def as_logits(scores: Tensor, declared: Outputs) -> Logits:
     return scores
 
 
+def classes_of(columns: int, declared: Outputs) -> int:
+    """How many classes a model has that returns so many columns."""
+    return {"binary-logit": 2, "logits-and-reject": columns - 1}.get(declared, columns)
+
+
 def check_scores(scores: Tensor, rows: int, declared: Outputs) -> None:
     """Refuse scores whose shape or values contradict what is declared.
 
@@ -80,6 +87,15 @@ def check_scores(scores: Tensor, rows: int, declared: Outputs) -> None:
             remedy="Declare `outputs` as binary-logit." if single else "Declare `outputs` as logits or probabilities.",
         )
     if single:
+        return
+    if declared == "logits-and-reject":
+        if scores.shape[1] < FEWEST_WITH_REJECTION:
+            raise BadInput(
+                "model output",
+                got=f"{scores.shape[1]} scores a row, declared as {declared}",
+                expected="a score for each of at least two classes, and one for the rejection",
+                remedy="Return the rejection's score as the last column, or declare `outputs` as logits.",
+            )
         return
     tolerance = SUM_TOLERANCE if scores.dtype in (torch.float32, torch.float64) else HALF_SUM_TOLERANCE
     values = scores.double()

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from brinell.adaptive.pipeline import Pipeline
 from brinell.errors import BadInput
 from brinell.models.outputs import Outputs, as_logits, unwrapped
 from brinell.models.protocol import Climbed
@@ -22,7 +23,7 @@ class TorchModel:
     """An ``nn.Module`` that maps inputs in the data's own space to one score per class.
 
     Points are float32, or float64 for a float64 module; a half-precision module gets them cast, as it would in use.
-    Autocast is off inside, and parameters take no gradients.
+    Autocast is off inside, and parameters take no gradients. A ``Pipeline`` says itself what it returns.
     """
 
     module: nn.Module
@@ -33,10 +34,17 @@ class TorchModel:
     """The module's own precision, that of its first floating-point parameter or buffer."""
 
     def __post_init__(self) -> None:
+        if self.outputs == "logits" and isinstance(self.module, Pipeline):
+            self.outputs = self.module.outputs
         tensors = [t for t in (*self.module.parameters(), *self.module.buffers()) if t.is_floating_point()]
         self.own_dtype = tensors[0].dtype if tensors else torch.float32
         self.device = tensors[0].device if tensors else torch.device("cpu")
         self.dtype = torch.float64 if self.own_dtype == torch.float64 else torch.float32
+
+    @property
+    def rejects(self) -> bool:
+        """Whether the last column is a rejection, which is credited to a perturbed point."""
+        return self.outputs == "logits-and-reject"
 
     def raw(self, points: Inputs) -> object:
         """What the module returns, unwrapped from nothing."""

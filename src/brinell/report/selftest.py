@@ -33,7 +33,7 @@ def trials_as_text(trials: Iterable[Trial]) -> list[Trial]:
 def trials_as_json(trials: Iterable[Trial]) -> list[Trial]:
     """The same as JSON, once all have ended."""
     ended = list(trials)
-    table = [{**asdict(trial), "noted": bool(trial.notes), "verdict": trial.verdict} for trial in ended]
+    table = [{**asdict(trial), "suspect": bool(trial.notes), "verdict": trial.verdict} for trial in ended]
     print(json.dumps({"trials": table, "summary": summary(ended)}, indent=2))
     return ended
 
@@ -61,13 +61,13 @@ def defences_as_text(defences: Sequence[Defence]) -> None:
 def summary(trials: Sequence[Trial]) -> str:
     """How many ended how."""
     kind = [trial for trial in trials if trial.outcome == "too kind"]
-    unnoted = sum(not trial.notes for trial in kind)
+    unsuspected = sum(not trial.notes for trial in kind)
 
     def count(outcome: str) -> int:
         return sum(trial.outcome == outcome for trial in trials)
 
     return (
-        f"{len(trials)} trials: {count('exact')} exact, {len(kind)} too kind ({unnoted} of them unnoted), "
+        f"{len(trials)} trials: {count('exact')} exact, {len(kind)} too kind ({unsuspected} of them unsuspected), "
         f"{count('not judged')} not judged, {count('refused')} refused; {count('not refused')} not refused though they must be, "
         f"{sum(trial.false_alarm for trial in trials)} false alarms, {count('below the truth')} below the truth"
     )

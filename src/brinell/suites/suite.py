@@ -53,6 +53,18 @@ class Suite:
         plain = all(rule == Rule() for rule in rules)
         return replace(self, attacks=tuple(attack for attack, _ in chosen), rules=() if plain else rules)
 
+    def over(self, draws: Draws) -> "Suite":
+        """The same attacks on the mean of so many draws, for a randomised model: a suite of its own.
+
+        Raises
+        ------
+        BadInput
+            If the suite sorts rows, as it cannot where none falls.
+        """
+        if any(rule != Rule(norms=rule.norms) for rule in self.rules):
+            raise _sorted_rows(self.name)
+        return replace(self, name=f"{self.name} over {draws.attack} draws", draws=draws)
+
     def norms(self) -> list[Norm]:
         """The norms that the suite can be run in."""
         inside = {norm: self.within(norm).attacks for norm in NORMS}
@@ -248,12 +260,7 @@ def suite_from(table: dict[str, Any], source: str, among: Mapping[str, Kind] = A
         )
     rules = tuple(rule_of(entry, source) for entry in attacks)
     if "draws" in table and any(rule != Rule(norms=rule.norms) for rule in rules):
-        raise BadInput(
-            f"suite {source}",
-            got="share, fewest, sample, needs or pays beside [draws]",
-            expected="every attack on all rows, where none falls",
-            remedy="Remove them.",
-        )
+        raise _sorted_rows(source)
     return Suite(
         name=table["name"],
         version=table["version"],
@@ -261,4 +268,13 @@ def suite_from(table: dict[str, Any], source: str, among: Mapping[str, Kind] = A
         attacks=tuple(attack_from({key: entry[key] for key in entry if key not in RULED}, among) for entry in attacks),
         draws=draws_of(table["draws"], source) if "draws" in table else None,
         rules=() if all(rule == Rule() for rule in rules) else rules,
+    )
+
+
+def _sorted_rows(source: str) -> BadInput:
+    return BadInput(
+        f"suite {source}",
+        got="share, fewest, sample, needs or pays beside draws",
+        expected="every attack on all rows, where none falls",
+        remedy="Remove them, or choose a suite without, such as adaptive or autoattack-rand.",
     )
