@@ -90,10 +90,7 @@ class Handed:
     @property
     def labels(self) -> NDArray[np.int64] | None:
         """The labels as class indices."""
-        if self.y is None:
-            return None
-        flat = self.y.argmax(axis=1) if self.one_hot else self.y.reshape(len(self.y))
-        return flat.astype(np.int64)
+        return _classes(self.y)
 
     @property
     def one_hot(self) -> bool:
@@ -145,9 +142,6 @@ def handed_over(tool: Tool, arrays: Mapping[str, NDArray[Any]], threat: Threat) 
         success = stacks.one(success)
     x_adv = points if points is not None else raw
     assert x_adv is not None
-    predictions = named(names.predictions)
-    if predictions is not None and predictions.ndim == 2 and predictions.shape[1] > 1:
-        predictions = predictions.argmax(axis=1)  # scores
     handed = Handed(
         tool=tool,
         x_adv=x_adv,
@@ -157,7 +151,7 @@ def handed_over(tool: Tool, arrays: Mapping[str, NDArray[Any]], threat: Threat) 
         raw=raw if points is not None else None,
         clipped=points is not None,
         success=None if success is None else success.reshape(len(success)).astype(bool),
-        predictions=None if predictions is None else predictions.reshape(len(predictions)).astype(np.int64),
+        predictions=_classes(named(names.predictions)),
         told=_numbers(arrays),
         unread=tuple(sorted(set(arrays) - names.all())),
     )
@@ -210,6 +204,14 @@ def _chosen(epsilons: NDArray[Any] | None, threat: Threat) -> int:
             remedy="Give one of these with --eps.",
         )
     return int(same.argmax())
+
+
+def _classes(array: NDArray[Any] | None) -> NDArray[np.int64] | None:
+    """Class indices, of one-hot rows or scores the highest's."""
+    if array is None:
+        return None
+    flat = array.argmax(axis=1) if array.ndim == 2 and array.shape[1] > 1 else array.reshape(len(array))
+    return flat.astype(np.int64)
 
 
 def _numbers(arrays: Mapping[str, NDArray[Any]]) -> dict[str, float]:
