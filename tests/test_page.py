@@ -20,7 +20,7 @@ from brinell.evaluation import open_run
 from brinell.report import embedded
 from brinell.report.page import html_page
 from brinell.report.pictures import magnified, pictures_of, shown
-from brinell.report.sections import command_of
+from brinell.report.repeating import command_of
 from brinell.result import Reading, read_run
 from brinell.spec import read_spec
 from noisy_models import carried_out, data, noisy

@@ -12,6 +12,7 @@ from brinell.report.coverage import not_covered
 from brinell.report.curves import charts_of
 from brinell.report.embedded import MOST_ROWS, as_script, embedded
 from brinell.report.pictures import Pictures, pictures_of
+from brinell.report.repeating import command_of, reproduction_facts
 from brinell.report.text import stage_columns
 from brinell.result import Reading
 from brinell.spec import written
@@ -52,7 +53,8 @@ def html_page(reading: Reading) -> str:
         gaps=not_covered(manifest),
         papers=papers_of(manifest.suite["name"], ran),
         spec=None if manifest.spec is None else written(manifest.spec),
-        command=None if manifest.spec is None else sections.command_of(manifest.spec),
+        command=None if manifest.spec is None else command_of(manifest.spec),
+        agree=reproduction_facts(manifest),
         folder=shlex.quote(manifest.run),
         shown=min(len(reading.rows), MOST_ROWS),
         shots=() if pictures is None else pictures.first,

@@ -1,8 +1,7 @@
 """What the page says in words and numbers, section by section, as data: each a function of what was read of a run."""
 
-import shlex
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from brinell.metrics import QUANTILES, Proportion
 from brinell.report.citations import source_of
 from brinell.report.text import randomised_lines, settings_line, spending_lines, stage_counts
 from brinell.result import Reading
-from brinell.spec import Declared, Spec
+from brinell.spec import Declared
 
 NOT_DECLARED = "not declared"
 MOST_REASONS = 8
@@ -273,47 +272,6 @@ def cost_facts(reading: Reading) -> list[Fact]:
         Fact("Budget", manifest.budget or "none: to the suite's end"),
         Fact("Time", f"{manifest.seconds:,.0f} s, checks included; sessions: {len(reading.sessions)}"),
     ]
-
-
-def reproduction_facts(manifest: Manifest) -> list[Fact]:
-    """What else a repetition needs to agree on."""
-    there, suite = manifest.environment, manifest.suite
-    return [
-        Fact("Brinell, format", f"{there.brinell}, {manifest.format}"),
-        Fact("Python, torch, NumPy", f"{there.python}, {there.torch}, {there.numpy}"),
-        Fact("Machine", f"{there.platform}; {there.processor}; threads: {there.threads}; {there.device}"),
-        Fact("Suite", f"{suite['name']} v{suite['version']}"),
-        Fact("Digest of the suite", suite["digest"], code=True),
-        Fact("Seed; batch size", f"{manifest.seed}; {manifest.batch_size}"),
-        Fact("Begun, ended (UTC)", f"{manifest.started}, {manifest.ended or 'not ended'}"),
-        Fact("Digest of the run", manifest.digest, code=True),
-    ]
-
-
-def command_of(spec: Spec) -> str:
-    """The command that makes the same run; options with their usual values are left out."""
-    said: dict[str, Any] = {
-        "model": spec.model.source,
-        "data": spec.data.source,
-        "norm": spec.threat.norm,
-        "eps": spec.threat.eps,
-        "suite": spec.suite,
-        "seed": spec.seed,
-    }
-    usual: dict[str, tuple[object, object]] = {
-        "outputs": (spec.model.outputs, "logits"),
-        "device": (spec.model.device, "cpu"),
-        "rows": (spec.data.rows, "all"),
-        "scale": (spec.data.scale, 1.0),
-        "layout": (spec.data.layout, "as-is"),
-        "low": (spec.threat.low, 0.0),
-        "high": (spec.threat.high, 1.0),
-        "budget": (spec.budget, None),
-        "batch-size": (spec.batch_size, None),
-    }
-    said |= {name: value for name, (value, unsaid) in usual.items() if value != unsaid}
-    options = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in said.items())
-    return f"brinell run {options} --out again"
 
 
 def shortened(text: str) -> str:

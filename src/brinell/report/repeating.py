@@ -1,0 +1,49 @@
+"""How a run is made again: the command, and what else has to agree."""
+
+import shlex
+from typing import Any
+
+from brinell.manifest import Manifest
+from brinell.report.sections import Fact
+from brinell.spec import Spec
+
+
+def reproduction_facts(manifest: Manifest) -> list[Fact]:
+    """What else a repetition needs to agree on."""
+    there, suite = manifest.environment, manifest.suite
+    return [
+        Fact("Brinell, format", f"{there.brinell}, {manifest.format}"),
+        Fact("Python, torch, NumPy", f"{there.python}, {there.torch}, {there.numpy}"),
+        Fact("Machine", f"{there.platform}; {there.processor}; threads: {there.threads}; {there.device}"),
+        Fact("Suite", f"{suite['name']} v{suite['version']}"),
+        Fact("Digest of the suite", suite["digest"], code=True),
+        Fact("Seed; batch size", f"{manifest.seed}; {manifest.batch_size}"),
+        Fact("Begun, ended (UTC)", f"{manifest.started}, {manifest.ended or 'not ended'}"),
+        Fact("Digest of the run", manifest.digest, code=True),
+    ]
+
+
+def command_of(spec: Spec) -> str:
+    """The command that makes the same run; options with their usual values are left out."""
+    said: dict[str, Any] = {
+        "model": spec.model.source,
+        "data": spec.data.source,
+        "norm": spec.threat.norm,
+        "eps": spec.threat.eps,
+        "suite": spec.suite,
+        "seed": spec.seed,
+    }
+    usual: dict[str, tuple[object, object]] = {
+        "outputs": (spec.model.outputs, "logits"),
+        "device": (spec.model.device, "cpu"),
+        "rows": (spec.data.rows, "all"),
+        "scale": (spec.data.scale, 1.0),
+        "layout": (spec.data.layout, "as-is"),
+        "low": (spec.threat.low, 0.0),
+        "high": (spec.threat.high, 1.0),
+        "budget": (spec.budget, None),
+        "batch-size": (spec.batch_size, None),
+    }
+    said |= {name: value for name, (value, unsaid) in usual.items() if value != unsaid}
+    options = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in said.items())
+    return f"brinell run {options} --out again"
