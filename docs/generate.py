@@ -72,6 +72,11 @@ def checks_page() -> str:
         "everywhere, the claim line included) or **not contradicted**. It is never called reliable: a check that is not "
         "raised proves nothing.",
         "",
+        "`brinell doctor --planted` asks more: behind the model, on 16 rows, it plants an adversarial example by a linear "
+        "readout of the logits (Zimmermann et al. 2022), and sees whether the suite finds it. A suite that "
+        "does not find what is known "
+        "to be there cannot be believed on the model itself.",
+        "",
     ]
     for weight, check in CHECKS:
         says = explained(check)

@@ -15,12 +15,15 @@ import small_net
 import small_runs
 from brinell.cli import main
 from brinell.diagnose.checks import CHECKS
-from brinell.diagnose.diagnosis import explained, outcome_of
-from brinell.evaluation import Result
+from brinell.diagnose.diagnosis import Diagnosis, explained, outcome_of
+from brinell.errors import BadInput
+from brinell.evaluation import Result, subject_of
+from brinell.planted import planted_examples
+from brinell.records import AttemptRecord
 from brinell.report.markdown import markdown_report
 from brinell.result import Reading
 from brinell.spec import Spec
-from brinell.suites.suite import suite_from
+from brinell.suites.suite import Suite, suite_from
 
 EPS = 0.06
 
@@ -205,6 +208,61 @@ def test_the_nearest_of_many_classes_is_looked_for() -> None:
     )
     assert set(result.reading.manifest.target_ranks) == {29}
     assert "few-targets" in raised(result.reading)
+
+
+def planted(model: nn.Module, suite: str | Suite) -> Diagnosis:
+    x, y = small_net.rows()
+    threat = brinell.Threat("linf", EPS)
+    subject = subject_of(
+        model, x, y, threat=threat, suite=suite, seed=0, outputs="logits", rows="all", layout="as-is", size=64
+    )
+    return planted_examples(subject, rows=4)
+
+
+def test_planted_examples_are_found_where_gradients_are_sound() -> None:
+    assert planted(small_net.load(), QUICK).raised is False
+
+
+def test_planted_examples_are_missed_behind_a_mask() -> None:
+    """A gradient of zero shows nothing, whatever is planted behind it."""
+    found = planted(Wrapped(through(torch.zeros_like)), "pgd")
+    assert found.raised is True
+    assert found.said.startswith("0 of 4 planted examples found")
+
+
+def test_planted_examples_are_not_for_every_model() -> None:
+    with pytest.raises(BadInput, match="planted"):
+        planted(small_net.load(), "autoattack-rand")
+
+
+def attempts_of(row: int, margins: dict[int, list[float]]) -> list[AttemptRecord]:
+    fields = {"row": row, "turn": 0, "outcome": "stood", "forwards": 0, "backwards": 0, "reason": None}
+    return [
+        AttemptRecord(stage=stage, attempt=attempt, best_margin=margin, **fields)
+        for stage, ends in margins.items()
+        for attempt, margin in enumerate(ends)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "smooth", "found"),
+    [
+        ([0.8, 0.8, 0.8], [0.5], True),
+        ([0.8, 0.6, 0.8], [0.5], False),
+        ([0.8, 0.8, 0.8], [0.79], False),
+        ([0.8], [0.5], None),
+    ],
+)
+def test_plateaus(sound: Reading, own: list[float], smooth: list[float], found: bool | None) -> None:
+    """Runs that all end at 0.8 of a clean margin of 1, and one by a smooth slope that ends lower."""
+    attacks = [{"attack": "pgd", "slope": "own"}, {"attack": "pgd", "slope": "smooth"}]
+    record = replace(
+        sound,
+        rows=tuple(replace(sound.rows[1], row=row, status="standing", clean_margin=1.0) for row in range(5)),
+        attempts=tuple(attempt for row in range(5) for attempt in attempts_of(row, {0: own, 1: smooth})),
+        manifest=sound.manifest.model_copy(update={"suite": {**sound.manifest.suite, "attacks": attacks}}),
+    )
+    assert next(one.raised for one in record.diagnoses if one.check == "plateau") is found
 
 
 def test_every_check_is_documented() -> None:

@@ -305,19 +305,29 @@ def report(
 
 
 @app.command
-def doctor(spec: Path | None = None, /, *, options: Options = NO_OPTIONS, json: bool = False) -> int:
+def doctor(
+    spec: Path | None = None, /, *, options: Options = NO_OPTIONS, planted: bool = False, json: bool = False
+) -> int:
     """Say before an attack what is wrong with model, data and threat model; attacks nothing.
 
     Parameters
     ----------
     spec
         A TOML file that says what is evaluated; options override it.
+    planted
+        Plant adversarial examples behind the model on 16 rows, and see whether the suite finds them; takes minutes.
     json
         Print the checks as JSON.
     """
     from brinell.doctor import examined
 
-    return _diagnosed(examined(_subject(_spec(spec, options))), json=json)
+    subject = _subject(_spec(spec, options))
+    diagnoses = examined(subject)
+    if planted:
+        from brinell.planted import planted_examples
+
+        diagnoses = (*diagnoses, planted_examples(subject))
+    return _diagnosed(diagnoses, json=json)
 
 
 @app.command

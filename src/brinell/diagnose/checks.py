@@ -17,6 +17,11 @@ STILL = 0.001
 """Share of all rows that may fall in the last quarter of the passes."""
 DECLARED_OFF = 0.02
 """How far clean accuracy may lie from the declared one, if chance does not explain it either."""
+FEWEST_RUNS = 3
+FLAT, FURTHER = 0.02, 0.05
+"""Of the clean margin: how little the ends of a row's runs may differ to be one plateau, and how far below it is further."""
+PLATEAUS = 0.1
+"""Share of the rows with both kinds of runs."""
 FAR_TARGETS = 0.1
 """Share of the rows whose nearest wrong class may lie beyond the targets that were tried."""
 
@@ -217,6 +222,38 @@ def still_breaking(run: Evidence) -> Found:
     )
 
 
+def plateau(run: Evidence) -> Found:
+    """Raised if on a tenth of the standing rows with both kinds of runs, all runs by the model's own slopes stop at one
+    margin, and one by smooth slopes of its ReLUs gets clearly further.
+
+    Means: the model's own gradients are masked where these runs stop. The suite's smooth slopes got past it.
+    Do: nothing under such a suite; under others, add attacks with `slope = "smooth"`.
+    """
+    smooth = {i for i, table in enumerate(run.manifest.suite["attacks"]) if table.get("slope") == "smooth"}
+    own = {
+        i
+        for i, table in enumerate(run.manifest.suite["attacks"])
+        if table.get("slope") == "own" or table["attack"] == "apgd"
+    }
+    if run.randomised or not smooth or not own:
+        return Found(None, "the suite has not both kinds of slopes")
+    standing = {row.row: row.clean_margin or 0.0 for row in run.rows if row.status == "standing"}
+    met: dict[int, tuple[list[float], list[float]]] = {row: ([], []) for row in standing}
+    for attempt in run.attempts:
+        if attempt.row in met and attempt.best_margin is not None and attempt.stage in smooth | own:
+            met[attempt.row][attempt.stage in smooth].append(attempt.best_margin)
+    both = {row: margins for row, margins in met.items() if len(margins[0]) >= FEWEST_RUNS and margins[1]}
+    stopped = sum(
+        max(plain) - min(plain) < FLAT * standing[row] and min(bent) < min(plain) - FURTHER * standing[row]
+        for row, (plain, bent) in both.items()
+    )
+    if not both:
+        return Found(None, f"no standing row had {FEWEST_RUNS} runs by its own slopes and one by smooth ones")
+    return Found(
+        stopped > PLATEAUS * len(both), f"on {stopped} of {len(both)} standing rows own slopes stop at one margin"
+    )
+
+
 def few_targets(run: Evidence) -> Found:
     """Raised if on a tenth of the rows tried the wrong class that is nearest to first order (MALT) has a lower logit than all
     that targeted attacks aim at.
@@ -288,6 +325,7 @@ CHECKS: tuple[tuple[Weight, Callable[[Evidence], Found]], ...] = (
     ("suspect", weak_suite),
     ("suspect", still_breaking),
     ("suspect", attacked_as_trained),
+    ("information", plateau),
     ("information", zero_gradients),
     ("information", saturated_cross_entropy),
     ("information", clamped_inputs),
