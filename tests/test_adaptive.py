@@ -455,6 +455,14 @@ def test_every_stage_is_attacked() -> None:
     )
 
 
+def test_a_stage_that_hides_what_stands_before_it_is_named() -> None:
+    model = bare()
+    x, y = rows(model)
+    hidden = attacked(Pipeline(torch.tanh, torch.round, model), x, y, suite="fgsm")
+    said = [note for note in notes_of(hidden) if "lets no gradient through" in note]
+    assert len(said) == 1 and said[0].startswith("`stages.1` (round)")
+
+
 def test_draws_choose_the_protocol_for_randomised_models() -> None:
     model = bare()
     x, y = rows(model)

@@ -37,7 +37,7 @@ def test_every_field_of_the_format_is_documented() -> None:
     assert empty == []
 
 
-@pytest.mark.parametrize("page", ["docs/python.md"])
+@pytest.mark.parametrize("page", ["docs/python.md", "docs/adaptive.md"])
 def test_python_examples(page: str) -> None:
     failures, tried = doctest.testfile(
         str(ROOT / page), module_relative=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

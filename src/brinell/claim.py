@@ -18,7 +18,7 @@ def claim_of(
     """The claim that a run supports."""
     data, declared = manifest.data, manifest.spec.declared if manifest.spec is not None else None
     return Claim(
-        made_by=f"run {manifest.run}, Brinell {manifest.environment.brinell}",
+        made_by=f"Brinell {manifest.environment.brinell}",
         quantity="robust accuracy" if randomised is None else "expected robust accuracy",
         figure=_figure(figures.robust_accuracy if randomised is None else randomised.expected),
         clean=_figure(figures.clean_accuracy if randomised is None else randomised.clean),

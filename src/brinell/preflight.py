@@ -72,7 +72,9 @@ def preflight(
                 check_batch_independence(model, x, logits, ready)
             else:
                 check_shared_draws(model, x, ready)
-        with _refusal("model gradients", "logits that are differentiable by the input"):
+        with _refusal(
+            "model gradients", "logits that are differentiable by the input (or a backward: brinell.adaptive.bpda)"
+        ):
             disclose(model, x, ready)
             check_gradients(model, x, y, ready)
             if draws is not None:

@@ -1,9 +1,12 @@
 """What is said of an opened defence before it is attacked: stand-ins tried on the rows at hand, detectors that lead nowhere."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
 from brinell.adaptive.backward import BPDA, Fit
+from brinell.adaptive.callables import name_of
 from brinell.adaptive.pipeline import Pipeline
 from brinell.draws import Draws
 from brinell.errors import BadInput
@@ -23,6 +26,7 @@ def disclose(model: TorchModel, x: Inputs, ready: Readiness) -> None:
     """
     if isinstance(model.module, Pipeline):
         ready.notes += model.module.describe()
+        _note_flat_stages(model.module, model, x, ready)
     wrapped = {name: part for name, part in model.module.named_modules() if isinstance(part, BPDA)}
     if wrapped:
         for name, seen in _inputs_of(wrapped, model, x).items():
@@ -50,7 +54,25 @@ def refuse_shared_credit(model: TorchModel, draws: Draws | None) -> None:
         )
 
 
-def _inputs_of(wrapped: dict[str, BPDA], model: TorchModel, x: Inputs) -> dict[str, Tensor]:
+def _note_flat_stages(pipeline: Pipeline, model: TorchModel, x: Inputs, ready: Readiness) -> None:
+    """Note stages that let no gradient through on any row, so that attacks do not see what stands before them."""
+    stages = {f"stages.{place}": stage for place, stage in enumerate(pipeline.stages)}
+    for name, seen in _inputs_of(stages, model, x).items():
+        leaf = seen.requires_grad_(True)
+        with torch.enable_grad():
+            out = stages[name](leaf)
+            grad = torch.autograd.grad(out.sum(), leaf, allow_unused=True)[0] if out.requires_grad else None
+        if grad is None or not bool(grad.any()):
+            ready.notes.append(
+                f"`{name}` ({name_of(stages[name])}) lets no gradient through on {len(seen)} rows, and no backward is stated "
+                "for it: attacks that follow gradients are blind to all before it. State one: brinell.adaptive.bpda(module, "
+                "backward=…)"
+            )
+    ready.forwards += 2 * len(x) if stages else 0
+    ready.backwards += len(x) if stages else 0
+
+
+def _inputs_of(wrapped: Mapping[str, nn.Module], model: TorchModel, x: Inputs) -> dict[str, Tensor]:
     """What each wrapped module gets when the model sees some rows; of several calls the first, of none nothing."""
     seen: dict[str, Tensor] = {}
 

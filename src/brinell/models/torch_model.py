@@ -146,5 +146,6 @@ def _no_gradient(got: str) -> BadInput:
         "model gradients",
         got=got,
         expected="logits that are differentiable by the input",
-        remedy="Look for detach(), no_grad(), rounding, or a round trip through numpy in the model's forward.",
+        remedy="Look for detach(), no_grad(), rounding, or a round trip through numpy in the model's forward; what cannot be "
+        "differentiated can be given a backward: brinell.adaptive.bpda.",
     )
