@@ -45,7 +45,7 @@ def test_python_examples(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "least"), [("docs/command-line.md", 9), ("docs/claims.md", 9), ("docs/selftest.md", 3)]
+    ("page", "least"), [("docs/command-line.md", 9), ("docs/claims.md", 9), ("docs/selftest.md", 2)]
 )
 def test_console_examples(page: str, least: int, tmp_path: Path) -> None:
     commands = 0
