@@ -15,6 +15,7 @@ from brinell.imports.account import Imported, Recount
 from brinell.manifest import FORMAT, Environment, Manifest
 from brinell.records import (
     AttemptRecord,
+    CertificateRecord,
     FrequencyRecord,
     Record,
     RowRecord,
@@ -41,6 +42,7 @@ Made by `python docs/generate.py` from the fields' docstrings.
 | `clean_logits.npy` | the model's logits on the clean inputs, `(place, class)` |
 | `rows.parquet`, `attempts.parquet` | the first two tables for other tools, made when a session ends |
 | `traces.parquet` | the table of that name, likewise, where the model is deterministic |
+| `certificates.parquet` | the table of that name, likewise, where certificates were sought |
 | `frequencies.parquet` | the table of that name, likewise, where the model is randomised |
 | `candidates.npy` | points that attempts on a randomised model kept; gone, and not sealed, once the run is complete |
 | `result.json` | the figures, as `brinell report --format json` prints them |
@@ -98,6 +100,7 @@ def run_folder_page() -> str:
         ("attempts", AttemptRecord),
         ("traces", TraceRecord),
         ("frequencies", FrequencyRecord),
+        ("certificates", CertificateRecord),
         ("sessions", SessionRecord),
     )
     for name, kind in tables:

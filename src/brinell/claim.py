@@ -22,6 +22,7 @@ def claim_of(
         quantity="robust accuracy" if randomised is None else "expected robust accuracy",
         figure=_figure(figures.robust_accuracy if randomised is None else randomised.expected),
         clean=_figure(figures.clean_accuracy if randomised is None else randomised.clean),
+        certified=None if manifest.certified is None else _figure(figures.certified_accuracy),
         data=Data(
             name=data["source"],
             known_as=declared.data if declared is not None else None,

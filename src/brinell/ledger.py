@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from brinell.errors import BadInput
-from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, SessionRecord, TraceRecord, columns
+from brinell.records import (
+    AttemptRecord,
+    CertificateRecord,
+    FrequencyRecord,
+    Record,
+    RowRecord,
+    SessionRecord,
+    TraceRecord,
+    columns,
+)
 
 LEDGER = "ledger.sqlite"
 
@@ -21,6 +30,7 @@ _TABLES: dict[type[Record], tuple[str, str]] = {
     AttemptRecord: ("attempts", "row, stage, attempt"),
     TraceRecord: ("traces", "row, stage, attempt, step"),
     FrequencyRecord: ("frequencies", "row"),
+    CertificateRecord: ("certificates", "row, method"),
     SessionRecord: ("sessions", "session"),
 }
 
@@ -141,6 +151,11 @@ class Ledger:
         return [
             FrequencyRecord(**dict(record)) for record in self._db.execute("SELECT * FROM frequencies ORDER BY row")
         ]
+
+    def certificates(self) -> list[CertificateRecord]:
+        """What certificates say, by row; empty where none were sought."""
+        found = self._db.execute("SELECT * FROM certificates ORDER BY row, method")
+        return [CertificateRecord(**dict(record)) for record in found]
 
     def update_frequency(self, row: int, **values: int) -> None:
         """Change some fields of one row's frequencies."""

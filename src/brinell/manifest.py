@@ -21,8 +21,9 @@ ROWS_TABLE = "rows.parquet"
 ATTEMPTS_TABLE = "attempts.parquet"
 TRACES_TABLE = "traces.parquet"
 FREQUENCIES_TABLE = "frequencies.parquet"
+CERTIFICATES_TABLE = "certificates.parquet"
 RESULT = "result.json"
-DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, TRACES_TABLE, FREQUENCIES_TABLE, RESULT)
+DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, TRACES_TABLE, FREQUENCIES_TABLE, CERTIFICATES_TABLE, RESULT)
 """Files that are made from the ledger when a session ends."""
 FORMAT = 4
 """Version of the run folder's format; raised with every change that a reader must know of."""
@@ -51,6 +52,21 @@ class Environment(BaseModel):
     """Where the model ran."""
     precision: str
     """The model's own precision, then that of the inputs."""
+
+
+class Certified(BaseModel):
+    """How certificates were sought, and what they prove."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    method: str
+    """How they were sought."""
+    seconds_a_row: float
+    """The most that was spent on one row."""
+    slack: float
+    """By how much a proved margin must be above 0, in logit units."""
+    proves: str
+    """Of which model, in which arithmetic, under which assumptions."""
 
 
 class Manifest(BaseModel):
@@ -102,6 +118,8 @@ class Manifest(BaseModel):
     classes are few."""
     imported: Imported | None = None
     """Where the points come from and what was found in their files, if they were made elsewhere; None for Brinell's own."""
+    certified: Certified | None = None
+    """How certificates were sought, if they were."""
     notes: list[str]
     """What was adapted or is worth knowing, a sentence each."""
     files: dict[str, str]

@@ -146,6 +146,8 @@ class Figures:
     clean_accuracy: Proportion
     robust_accuracy: Proportion
     """Rows that stand, over all rows. An upper bound of the truth: a stronger attack can only lower it."""
+    certified_accuracy: Proportion
+    """Rows that are proved to have no witness, over all rows. A lower bound of the truth."""
     attack_success_rate: Proportion
     """Broken rows, over the rows that were correct before any attack."""
     perturbation: PerturbationSize
@@ -191,6 +193,7 @@ def figures_of(
         rows=len(rows),
         clean_accuracy=Proportion(correct, len(rows), "all rows", undecided=unscored),
         robust_accuracy=Proportion(robust, len(rows), "all rows", undecided=status["pending"]),
+        certified_accuracy=Proportion(status["certified"], len(rows), "all rows"),
         attack_success_rate=Proportion(
             status["broken"],
             correct,

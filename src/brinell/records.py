@@ -135,6 +135,25 @@ class FrequencyRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CertificateRecord:
+    """What a certificate says of one row within the run's threat model."""
+
+    row: int
+    """Index in the data set."""
+    method: str
+    """How it was sought: ``chain``, from interval bounds to branch and bound."""
+    step: str | None
+    """The step of the method that settled the row; None where none did."""
+    outcome: str
+    """``certified``: no point of the threat set is an error; ``violated``: a point is, which the model has confirmed;
+    ``unknown``: neither was found within the time."""
+    margin: float | None
+    """A proved lower bound of the worst margin over the threat set, in logit units; None where there is none."""
+    seconds: float
+    """Spent on the row."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionRecord:
     """One stretch of work on a run: from its start, or a resume, to its end."""
 
@@ -162,7 +181,7 @@ class SessionRecord:
     """Backward passes, counted likewise."""
 
 
-Record = RowRecord | AttemptRecord | TraceRecord | FrequencyRecord | SessionRecord
+Record = CertificateRecord | RowRecord | AttemptRecord | TraceRecord | FrequencyRecord | SessionRecord
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:

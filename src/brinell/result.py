@@ -17,6 +17,7 @@ from brinell.frequencies import TRIES, VOTES, Frequency, RandomisedFigures, rand
 from brinell.ledger import LEDGER, Ledger
 from brinell.manifest import (
     ATTEMPTS_TABLE,
+    CERTIFICATES_TABLE,
     DERIVED,
     FREQUENCIES_TABLE,
     RESULT,
@@ -33,6 +34,7 @@ from brinell.metrics import Figures, PerturbationSize, Proportion, figures_of
 from brinell.points import CANDIDATES, CLEAN_LOGITS, ORIGINALS, WITNESSES
 from brinell.records import (
     AttemptRecord,
+    CertificateRecord,
     FrequencyRecord,
     Record,
     RowRecord,
@@ -61,6 +63,7 @@ class Reading:
     frequencies: tuple[FrequencyRecord, ...]
     sessions: tuple[SessionRecord, ...]
     traces: tuple[TraceRecord, ...] = ()
+    certificates: tuple[CertificateRecord, ...] = ()
 
     @cached_property
     def figures(self) -> Figures:
@@ -134,6 +137,7 @@ class Reading:
             samples=self.samples,
             saturation=self.saturation,
             randomised=self.randomised is not None,
+            certificates=self.certificates,
         )
         return diagnosed(evidence)
 
@@ -165,8 +169,9 @@ def read_run(folder: Path) -> Reading:
     ledger = Ledger.open(folder / LEDGER)
     rows, attempts, sessions = tuple(ledger.rows()), tuple(ledger.attempts()), tuple(ledger.sessions())
     frequencies, traces = tuple(ledger.frequencies()), tuple(ledger.traces())
+    certificates = tuple(ledger.certificates())
     ledger.release()
-    return Reading(folder, manifest, rows, attempts, frequencies, sessions, traces)
+    return Reading(folder, manifest, rows, attempts, frequencies, sessions, traces, certificates)
 
 
 def conclude(folder: Path, manifest: Manifest) -> Reading:
@@ -183,6 +188,8 @@ def conclude(folder: Path, manifest: Manifest) -> Reading:
         _write_table(folder / TRACES_TABLE, TraceRecord, reading.traces)
     else:
         _write_table(folder / FREQUENCIES_TABLE, FrequencyRecord, reading.frequencies)
+    if reading.certificates:
+        _write_table(folder / CERTIFICATES_TABLE, CertificateRecord, reading.certificates)
     replace_text(folder / RESULT, json.dumps(as_data(reading), indent=2) + "\n")
     write_manifest(folder, manifest.model_copy(update={"files": file_digests(folder, SEALED)}))
     return replace(reading, manifest=read_manifest(folder))
@@ -203,6 +210,8 @@ def as_data(reading: Reading) -> dict[str, Any]:
         "clean_accuracy": _figure(reading.clean_accuracy),
         "robust_accuracy": _figure(reading.robust_accuracy),
         "false_rejections": None if reading.false_rejections is None else _proportion(reading.false_rejections),
+        "certified_accuracy": _proportion(figures.certified_accuracy) if manifest.certified is not None else None,
+        "certified": None if manifest.certified is None else manifest.certified.model_dump(mode="json"),
         "attack_success_rate": _proportion(figures.attack_success_rate),
         "perturbation": _perturbation(figures.perturbation),
         "status": figures.status,

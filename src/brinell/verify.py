@@ -23,6 +23,7 @@ CHECKS = (
     record.schedule,
     record.statuses,
     record.frequencies,
+    record.certificates,
     traces,
     record.result,
     record.tables,

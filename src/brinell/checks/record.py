@@ -11,6 +11,7 @@ from brinell.checks.finding import Finding, equal
 from brinell.frequencies import status_of
 from brinell.manifest import (
     ATTEMPTS_TABLE,
+    CERTIFICATES_TABLE,
     FREQUENCIES_TABLE,
     MANIFEST,
     RESULT,
@@ -21,7 +22,15 @@ from brinell.manifest import (
     file_digests,
 )
 from brinell.queries import Cost
-from brinell.records import AttemptRecord, FrequencyRecord, Record, RowRecord, TraceRecord, as_columns
+from brinell.records import (
+    AttemptRecord,
+    CertificateRecord,
+    FrequencyRecord,
+    Record,
+    RowRecord,
+    TraceRecord,
+    as_columns,
+)
 from brinell.result import SEALED, Reading, as_data
 from brinell.rows import rows_digest
 from brinell.spec import Spec
@@ -116,11 +125,12 @@ def statuses(reading: Reading) -> Iterator[Finding]:
     for attempt in reading.attempts:
         outcomes.setdefault(attempt.row, []).append(attempt.outcome)
     counted = {record.row: record for record in reading.frequencies}
+    proved = {record.row: record.outcome for record in reading.certificates}
     wrong = [
         row.row
         for row in reading.rows
         if not (
-            _status_follows(row, outcomes[row.row], cut=reading.manifest.cut is not None)
+            _status_follows(row, outcomes[row.row], proved.get(row.row), cut=reading.manifest.cut is not None)
             if reading.randomised is None
             else _majority_follows(row, counted.get(row.row), outcomes[row.row])
         )
@@ -184,7 +194,7 @@ class _Record:
         return brought_by(self.turns.get(turn, []))
 
 
-def _status_follows(row: RowRecord, outcomes: list[str], *, cut: bool) -> bool:
+def _status_follows(row: RowRecord, outcomes: list[str], certificate: str | None, *, cut: bool) -> bool:
     """``cut``: a budget ended the attacks, so that rows on which none was run are pending."""
     wrong_at_start = row.clean_margin is not None and row.clean_margin <= 0
     if row.status == "misclassified":
@@ -192,14 +202,19 @@ def _status_follows(row: RowRecord, outcomes: list[str], *, cut: bool) -> bool:
     if wrong_at_start:
         return False
     if row.status == "broken":
-        return row.confirmed == 1 and "fell" in outcomes and row.margin is not None and row.margin <= 0
+        found = "fell" in outcomes or (row.stage is None and certificate == "violated")
+        return row.confirmed == 1 and found and row.margin is not None and row.margin <= 0
     if row.confirmed or (row.stage is not None and row.status != "pending"):
         return False
     if row.status == "standing":
+        if certificate not in (None, "unknown"):
+            return False
         return not {"fell", "error"} & set(outcomes) and not (cut and not outcomes)
     if row.status == "error":
         return "error" in outcomes and row.reason is not None
-    return row.status == "pending" and not (cut and outcomes)  # nothing certifies yet, so that nothing is certified
+    if row.status == "certified":
+        return not {"fell", "error"} & set(outcomes) and certificate == "certified"
+    return row.status == "pending" and not (cut and outcomes)
 
 
 def _majority_follows(row: RowRecord, counted: FrequencyRecord | None, outcomes: list[str]) -> bool:
@@ -211,6 +226,25 @@ def _majority_follows(row: RowRecord, counted: FrequencyRecord | None, outcomes:
     settled, failed = status_of(counted), "error" in outcomes
     expected = {"error", "pending"} if settled == "standing" and failed else {settled}
     return set(outcomes) <= {"proposed", "error"} and row.confirmed == 1 and row.status in expected
+
+
+def certificates(reading: Reading) -> Iterator[Finding]:
+    """A certificate has a margin above its slack; only rows that no attack broke were asked for one."""
+    about = reading.manifest.certified
+    if about is None and not reading.certificates:
+        return
+    status = {row.row: row.status for row in reading.rows}
+    off = [
+        record.row
+        for record in reading.certificates
+        if about is None
+        or record.row not in status
+        or (record.outcome == "certified") != (status[record.row] == "certified")
+        or (record.outcome == "certified" and not (record.margin is not None and record.margin > about.slack))
+    ]
+    proved = sum(record.outcome == "certified" for record in reading.certificates)
+    detail = f"{proved} of {len(reading.certificates)} rows that were asked for are certified"
+    yield Finding("certificates", not off, detail if not off else f"do not hold together, rows {off[:5]}")
 
 
 def frequencies(reading: Reading) -> Iterator[Finding]:
@@ -264,6 +298,7 @@ def tables(reading: Reading) -> Iterator[Finding]:
         (ATTEMPTS_TABLE, AttemptRecord, reading.attempts),
         (TRACES_TABLE, TraceRecord, reading.traces),
         (FREQUENCIES_TABLE, FrequencyRecord, reading.frequencies),
+        (CERTIFICATES_TABLE, CertificateRecord, reading.certificates),
     )
     for name, kind, records in tables:
         if not (reading.folder / name).is_file():

@@ -78,6 +78,10 @@ def bounds_of(claim: Claim) -> list[Bound]:
     figure, how = robust_accuracy(claim)
     if figure is not None and (bound := _bound(claim, figure, how)) is not None:
         found.append(bound)
+    proved = claim.certified
+    if proved is not None and proved.share is not None:
+        at_least = proved.share - proved.rounding
+        found.append(Bound(False, at_least, proved.count, proved.of, claim.threat, str(proved), "certified"))
     clean = claim.clean
     if clean is not None and clean.share is not None:
         at_most = min(1.0, clean.share + clean.rounding + SIGMAS * (clean.noise or 0.0))

@@ -261,6 +261,8 @@ class Claim(_Part):
     figure: Figure
     clean: Figure | None = None
     """Clean accuracy on the same rows."""
+    certified: Figure | None = None
+    """Certified accuracy on the same rows within the same threat model, beside an empirical figure."""
     data: Data = Data()
     threat: ThreatModel = ThreatModel()
     suite: AttackSuite = AttackSuite()
@@ -316,6 +318,8 @@ class Claim(_Part):
         figure = f"{head} {self.figure}{errors}"
         if self.outcome == "invalid" and not open_:
             figure = f"no {bound}: refused, for {', '.join(self.findings)}"
+        if self.certified is not None:
+            figure = f"certified, at least {self.certified} | {figure}"
         parts = [figure, self._rows(), self.threat.describe(), self.suite.describe()]
         parts += [self._model(), self.cost.describe()]
         if self.outcome is not None:

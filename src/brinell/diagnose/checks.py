@@ -52,6 +52,19 @@ def clean_accuracy_as_declared(run: Evidence) -> Found:
     return Found(off, f"declared {100 * declared:.1f} %, measured {figure}")
 
 
+def certified_and_broken(run: Evidence) -> Found:
+    """Raised if a row has both a certificate and a confirmed witness.
+
+    Means: one of them is wrong, so that neither figure can be given.
+    Do: report it; until it is found, believe neither the certificates nor the attacks.
+    """
+    if not run.certificates:
+        return Found(None, "no certificates were sought")
+    certified = {record.row for record in run.certificates if record.outcome == "certified"}
+    both = sorted(row.row for row in run.rows if row.row in certified and row.status == "broken")
+    return Found(bool(both), f"{len(both)} rows are both certified and broken{f': {both[:5]}' if both else ''}")
+
+
 def errors_in_rows(run: Evidence) -> Found:
     """Raised if any row is in error.
 
@@ -313,6 +326,7 @@ def _aims(table: dict[str, object]) -> bool:
 CHECKS: tuple[tuple[Weight, Callable[[Evidence], Found]], ...] = (
     ("invalid", incomplete),
     ("invalid", clean_accuracy_as_declared),
+    ("invalid", certified_and_broken),
     ("suspect", errors_in_rows),
     ("suspect", witnesses_refused),
     ("suspect", input_spread),

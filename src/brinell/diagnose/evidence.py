@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from brinell.manifest import Manifest
 from brinell.metrics import Figures
-from brinell.records import AttemptRecord, RowRecord
+from brinell.records import AttemptRecord, CertificateRecord, RowRecord
 from brinell.spending import Sample, Saturation, Turn
 
 
@@ -21,6 +21,7 @@ class Evidence:
     samples: Sequence[Sample]
     saturation: Saturation | None
     randomised: bool
+    certificates: Sequence[CertificateRecord] = ()
 
     @property
     def standing(self) -> int:

@@ -32,9 +32,13 @@ _SPECIAL = {
 def latex_report(reading: Reading) -> str:
     """A table of figures and one of attacks, for ``booktabs`` and an encoding of T1."""
     figures = reading.figures
+    refused = f"refused: {reading.refused}" if reading.refused else ""
+    proved = [("Certified accuracy (proved, lower bound)", "≥", str(figures.certified_accuracy))]
+    proved = proved if reading.manifest.certified is not None else []
     values = [
         ("Clean accuracy", "", str(figures.clean_accuracy)),
-        ("Robust accuracy (empirical, upper bound)", "≤", str(figures.robust_accuracy)),
+        ("Robust accuracy (empirical, upper bound)", "" if refused else "≤", refused or str(figures.robust_accuracy)),
+        *proved,
         ("Attack success rate (empirical, lower bound)", "≥", str(figures.attack_success_rate)),
     ]
     if not figures.complete:

@@ -3,6 +3,7 @@
 from brinell.claim import threat_of
 from brinell.report.imported import head_line, imported_markdown
 from brinell.report.text import (
+    certified_line,
     cost_line,
     finding_lines,
     randomised_lines,
@@ -31,6 +32,11 @@ def markdown_report(reading: Reading) -> str:
         *(f"| {name} | {sign} {figure} |" for name, sign, figure in _randomised(reading)),
         f"| clean accuracy | {figures.clean_accuracy} |",
         f"| robust accuracy (empirical, upper bound) | {_headline(reading)} |",
+        *(
+            [f"| certified accuracy (proved, lower bound) | ≥ {figures.certified_accuracy} |"]
+            if manifest.certified is not None
+            else []
+        ),
         f"| attack success rate | {figures.attack_success_rate} |",
         f"| perturbation size | {figures.perturbation} |",
         "",
@@ -48,6 +54,7 @@ def markdown_report(reading: Reading) -> str:
         "",
         *(f"- {_cell(line)}." for line in spending_lines(reading)),
         *(f"- {_cell(line)}." for line in finding_lines(reading)),
+        *([f"- {_cell(certified_line(manifest.certified))}."] if manifest.certified is not None else []),
         "",
         f"Threat model: {threat_of(manifest).describe()}. Rows: {figures.rows} of {_cell(manifest.data['source'])}, "
         f"{_cell(manifest.data['selection'])}. Suite: {_cell(manifest.suite['name'])} v{_cell(manifest.suite['version'])}. "

@@ -67,6 +67,11 @@ def cards(reading: Reading) -> list[Card]:
             _card("Robust accuracy", bound, figures.robust_accuracy, first=True)
             if refused is None
             else Card("Robust accuracy", "no figure is given", "refused", refused, "", True),
+            *(
+                [_card("Certified accuracy", "proved, a lower bound", figures.certified_accuracy)]
+                if reading.manifest.certified is not None
+                else []
+            ),
             _card("Clean accuracy", "measured, no attack", clean),
             _card("Attack success rate", "empirical, a lower bound", success),
         ]

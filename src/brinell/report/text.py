@@ -10,6 +10,7 @@ from rich.text import Text
 from brinell.attacks.catalogue import defaults
 from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
+from brinell.manifest import Certified
 from brinell.metrics import Figures, StageFigures
 from brinell.report.imported import print_imported
 from brinell.result import Reading
@@ -57,6 +58,8 @@ def print_text(reading: Reading, console: Console) -> None:
     console.print(Text(cost_line(figures), style="dim"))
     for line in spending_lines(reading):
         console.print(Text(line), soft_wrap=True)
+    if manifest.certified is not None:
+        console.print(Text(certified_line(manifest.certified)), soft_wrap=True)
     for note in manifest.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     for line in finding_lines(reading):
@@ -67,6 +70,14 @@ def print_text(reading: Reading, console: Console) -> None:
     console.print()
     console.print(Text(reading.claim.line(), style="bold"), soft_wrap=True)
     console.print(Text(f"digest {manifest.digest}", style="dim"))
+
+
+def certified_line(certified: Certified) -> str:
+    """How certificates were sought, and what they prove."""
+    return (
+        f"certificates by {certified.method}, at most {certified.seconds_a_row:g} s a row, margins proved above "
+        f"{certified.slack:g}: {certified.proves}"
+    )
 
 
 def finding_lines(reading: Reading) -> list[str]:
@@ -148,6 +159,9 @@ def _figures(reading: Reading) -> Table:
         Text("" if reading.refused else "≤", style=headline),
         Text(refused, style=headline),
     )
+    if reading.manifest.certified is not None:
+        table.add_row("certified accuracy", "≥", str(figures.certified_accuracy))
+        table.add_row("", "", f"unresolved in between: {figures.status['standing']} rows")
     table.add_row("attack success rate", "", str(figures.attack_success_rate))
     table.add_row("perturbation size", "", str(figures.perturbation))
     return table
