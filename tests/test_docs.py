@@ -48,7 +48,13 @@ def test_python_examples(page: str) -> None:
 
 @pytest.mark.parametrize(
     ("page", "fewest"),
-    [("docs/command-line.md", 11), ("docs/report.md", 3), ("docs/claims.md", 9), ("docs/selftest.md", 2)],
+    [
+        ("docs/command-line.md", 11),
+        ("docs/report.md", 3),
+        ("docs/claims.md", 9),
+        ("docs/selftest.md", 2),
+        ("docs/certificates.md", 4),
+    ],
 )
 def test_console_examples(page: str, fewest: int, tmp_path: Path) -> None:
     assert console_examples(page, tmp_path) >= fewest
@@ -114,6 +120,7 @@ def test_readme_names_only_commands_that_exist() -> None:
         "doctor",
         "diagnose",
         "selftest",
+        "certify",
     }
 
 

@@ -17,6 +17,7 @@ def claim_of(
 ) -> Claim:
     """The claim that a run supports."""
     data, declared = manifest.data, manifest.spec.declared if manifest.spec is not None else None
+    credit = ", rejections under attack count as right" if manifest.model["outputs"] == "logits-and-reject" else ""
     return Claim(
         made_by=f"Brinell {manifest.environment.brinell}",
         quantity="robust accuracy" if randomised is None else "expected robust accuracy",
@@ -31,9 +32,10 @@ def claim_of(
             preprocessing=declared.preprocessing if declared is not None else None,
         ),
         threat=ThreatModel(
-            **{key: manifest.threat[key] for key in ("norm", "low", "high", "goal", "access")},
+            **{key: manifest.threat[key] for key in ("norm", "low", "high", "goal")},
             eps=manifest.threat["eps_text"],
             eps_is="absolute",
+            access=manifest.threat["access"] + credit,
         ),
         suite=_suite(manifest, randomised),
         model=ClaimedModel(

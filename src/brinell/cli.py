@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, validators
 from rich.console import Console
 
 from brinell.errors import (
@@ -70,7 +70,9 @@ class Options:
     """Upper bound of every input value. [default: 1]"""
     suite: Annotated[str | None, Parameter(group=_what)] = None
     """A suite, an attack, or a suite file; see `brinell suites`. [default: brinell]"""
-    outputs: Annotated[Literal["logits", "probabilities", "binary-logit"] | None, Parameter(group=_what)] = None
+    outputs: Annotated[
+        Literal["logits", "probabilities", "binary-logit", "logits-and-reject"] | None, Parameter(group=_what)
+    ] = None
     """What the model returns. [default: logits]"""
     scale: Annotated[float | None, Parameter(group=_what)] = None
     """Divide the inputs by this first (255 for pixels). [default: 1]"""
@@ -302,6 +304,55 @@ def report(
     else:
         shown[format](reading)
     return EXIT_DONE if reading.figures.complete else EXIT_INCOMPLETE
+
+
+@app.command
+def certify(
+    folder: Path,
+    /,
+    *,
+    seconds: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 20.0,
+    model: str | None = None,
+    data: str | None = None,
+    quiet: bool = False,
+    json: bool = False,
+) -> int:
+    """Prove, where that can be done, that rows left standing by a run's attacks have no witness; print both bounds.
+
+    Parameters
+    ----------
+    folder
+        The folder of a complete run; certificates are added to its record.
+    seconds
+        About how long one row may take. Rows that are certified already are not asked again.
+    model
+        Where the model is, if not where the run says.
+    data
+        Where the data are, if not where the run says.
+    quiet
+        No progress.
+    json
+        Print the result as JSON.
+    """
+    from brinell.certifying import certify_run
+    from brinell.report.show import as_json, as_text
+
+    _, errors = consoles(quiet=quiet or json)
+    subject = _subject(_recorded_spec(folder, model, data))
+    with interrupts(errors) as stopped:
+        reading = certify_run(subject, folder, seconds=seconds, told=_counting(errors), stop=stopped)
+    (as_json if json else as_text)(reading)
+    return EXIT_DONE
+
+
+def _counting(errors: Console) -> "Callable[[int, int, int], None]":
+    """A line where the terminal shows one, rewritten row by row."""
+
+    def told(asked: int, of: int, proved: int) -> None:
+        if errors.is_terminal:
+            errors.print(f"{asked} of {of} rows asked, {proved} certified", end="\r" if asked < of else "\n")
+
+    return told
 
 
 @app.command

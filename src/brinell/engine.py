@@ -160,7 +160,7 @@ class Engine:
         """Scores that the model gives a row."""
         return self.classes + self.rejects
 
-    def _credited(self, logits: Columns, y: Labels) -> Logits:
+    def credited(self, logits: Columns, y: Labels) -> Logits:
         """The model's scores as attacks and judge see them: one for each class."""
         return credited(logits, y) if self.rejects else logits
 
@@ -207,7 +207,7 @@ class Engine:
             rows=torch.tensor(rows, dtype=torch.int64, device=device),
         )
         # the attack gets copies: nothing that it does to them moves a centre or a label
-        logits = self._credited(clean.logits, clean.y)
+        logits = self.credited(clean.logits, clean.y)
         given = Given(clean.x.clone(), clean.y.clone(), logits, assignment.attempt)
         standing = torch.ones(len(rows), dtype=torch.bool, device=device)
         zeros = clean.x.new_zeros(len(rows))
@@ -273,7 +273,7 @@ class Engine:
         def climbed(start: int, end: int) -> Climbed:
             seen = y[start:end]
             return self.model.gradient(
-                points[start:end], lambda logits: _climb(batch, self._credited(logits, seen), start), slope
+                points[start:end], lambda logits: _climb(batch, self.credited(logits, seen), start), slope
             )
 
         slope = query.slope if isinstance(query, Gradient) else "own"
@@ -285,7 +285,7 @@ class Engine:
         points, failures = way.points, dict[int, str]()
         if self.draws is None:
             climbed = self._bisected(way, failures)
-            climbed = climbed._replace(logits=self._credited(climbed.logits, y))
+            climbed = climbed._replace(logits=self.credited(climbed.logits, y))
             return _Evaluated(points, climbed, failures, margin_of(climbed.logits, y), None)
         looks = self.draws.attack
         means: Climbed | None = None

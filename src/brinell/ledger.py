@@ -152,6 +152,11 @@ class Ledger:
             FrequencyRecord(**dict(record)) for record in self._db.execute("SELECT * FROM frequencies ORDER BY row")
         ]
 
+    def replace_certificate(self, record: CertificateRecord) -> None:
+        """Write what a method says of a row, in place of what it said before."""
+        self._db.execute("DELETE FROM certificates WHERE row = ? AND method = ?", (record.row, record.method))
+        self.add([record])
+
     def certificates(self) -> list[CertificateRecord]:
         """What certificates say, by row; empty where none were sought."""
         found = self._db.execute("SELECT * FROM certificates ORDER BY row, method")

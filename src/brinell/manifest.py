@@ -63,8 +63,6 @@ class Certified(BaseModel):
     """How they were sought."""
     seconds_a_row: float
     """The most that was spent on one row."""
-    slack: float
-    """By how much a proved margin must be above 0, in logit units."""
     proves: str
     """Of which model, in which arithmetic, under which assumptions."""
 

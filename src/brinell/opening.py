@@ -74,7 +74,7 @@ def begin(subject: Subject, folder: Path) -> Run:
     suite = asked.fit(ready.classes)
     notes = [*ready.notes, *asked.replacements(suite)]
     folder.mkdir(parents=True, exist_ok=True)
-    lock = _locked(folder)
+    lock = locked(folder)
     manifest = _manifest(subject, suite, ready, folder, notes)
     if subject.spec is not None:
         replace_text(folder / SPEC, written(subject.spec))
@@ -155,14 +155,14 @@ def resume(subject: Subject, folder: Path) -> Run:
             expected="the points that its attempts have kept",
             remedy="Put it back, or start another run.",
         )
-    lock = _locked(folder)
+    lock = locked(folder)
     for name in DERIVED:
         (folder / name).unlink(missing_ok=True)
     write_manifest(folder, manifest.model_copy(update={"state": "running", "ended": None, "files": {}}))
     return _opened(folder, subject, manifest, suite, Ledger.reopen(folder / LEDGER), lock)
 
 
-def _locked(folder: Path) -> FileLock:
+def locked(folder: Path) -> FileLock:
     """The lock that keeps a second process out of a run.
 
     Raises

@@ -149,6 +149,10 @@ class CertificateRecord:
     ``unknown``: neither was found within the time."""
     margin: float | None
     """A proved lower bound of the worst margin over the threat set, in logit units; None where there is none."""
+    slack: float
+    """By how much it must be above 0, in logit units: room for the rounding of the deployed model."""
+    questions: int
+    """Sub-questions that branch and bound asked."""
     seconds: float
     """Spent on the row."""
 

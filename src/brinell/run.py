@@ -305,7 +305,7 @@ class Run:
             x, y = self.examples([record.row for record in chunk])
             stored = np.stack([self.witnesses.read(record.place) for record in chunk])
             points = torch.from_numpy(stored).to(x.device, x.dtype)
-            logits = self.engine.scores(points)
+            logits = self.engine.credited(self.engine.scores(points), y)
             holds = logits.isfinite().all(dim=1) & (margin_of(logits, y) <= 0) & self.subject.threat.contains(x, points)
             with self.ledger.transaction():
                 self.ledger.count_passes(self.session, referee_forwards=len(chunk))

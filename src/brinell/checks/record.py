@@ -240,7 +240,7 @@ def certificates(reading: Reading) -> Iterator[Finding]:
         if about is None
         or record.row not in status
         or (record.outcome == "certified") != (status[record.row] == "certified")
-        or (record.outcome == "certified" and not (record.margin is not None and record.margin > about.slack))
+        or (record.outcome == "certified" and not (record.margin is not None and record.margin > record.slack))
     ]
     proved = sum(record.outcome == "certified" for record in reading.certificates)
     detail = f"{proved} of {len(reading.certificates)} rows that were asked for are certified"

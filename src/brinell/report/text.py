@@ -75,8 +75,7 @@ def print_text(reading: Reading, console: Console) -> None:
 def certified_line(certified: Certified) -> str:
     """How certificates were sought, and what they prove."""
     return (
-        f"certificates by {certified.method}, at most {certified.seconds_a_row:g} s a row, margins proved above "
-        f"{certified.slack:g}: {certified.proves}"
+        f"certificates by {certified.method}, about {certified.seconds_a_row:g} s a row at most: {certified.proves}"
     )
 
 

@@ -1,0 +1,146 @@
+"""Certificates in a run's record: beside the attacks, never against them."""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import small_net
+import small_runs
+from brinell.certifying import certify_run
+from brinell.claims.compare import compare
+from brinell.claims.sources import account_of
+from brinell.cli import main
+from brinell.diagnose.diagnosis import outcome_of
+from brinell.errors import BadInput
+from brinell.evaluation import subject_of
+from brinell.result import Reading, read_run
+from brinell.subject import Subject
+from brinell.threat import Threat
+
+EPS = 0.01
+"""A few of small_net's rows fall, and most of the others can be proved at once."""
+
+
+def subject(eps: float = EPS, **changes: Any) -> Subject:
+    x, y = small_net.rows()
+    options = {"suite": small_runs.SMALL, "seed": 0, "outputs": "logits", "rows": "all", "layout": "as-is", "size": 60}
+    return subject_of(small_net.load(), x, y, threat=Threat("linf", eps), **{**options, **changes})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    small_runs.small_result(tmp_path / "run", threat=Threat("linf", EPS))
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def certified(folder: Path) -> Reading:
+    return certify_run(subject(), folder, seconds=1.0)
+
+
+def test_both_bounds_hold_together(folder: Path, certified: Reading) -> None:
+    """What was standing is certified or still stands; what was broken stays broken."""
+    before = {
+        row.row: row.status for row in small_runs.small_result(folder.parent / "again", threat=Threat("linf", EPS)).rows
+    }
+    after = {row.row: row.status for row in certified.rows}
+    assert all(after[row] == status for row, status in before.items() if status != "standing")
+    assert {after[row] for row, status in before.items() if status == "standing"} <= {"certified", "standing"}
+    figures = certified.figures
+    assert figures.certified_accuracy.count > 20
+    assert figures.robust_accuracy.count == figures.certified_accuracy.count + figures.status["standing"]
+    assert all(record.margin > record.slack for record in certified.certificates if record.outcome == "certified")  # type: ignore[operator]
+
+
+def test_the_record_verifies_and_says_both(
+    folder: Path, certified: Reading, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", str(folder), "--files-only"]) == 0
+    assert main(["report", str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert f"≥  {certified.figures.certified_accuracy}" in told
+    assert certified.claim.line().startswith(
+        f"certified, at least {certified.figures.certified_accuracy} | robust accuracy"
+    )
+    said = json.loads((folder / "result.json").read_text("utf-8"))
+    assert said["certified_accuracy"]["count"] == certified.figures.certified_accuracy.count
+    for kind in ("markdown", "latex"):
+        assert main(["report", str(folder), "--format", kind]) == 0
+        assert "lower bound" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE rows SET status = 'certified' WHERE row = (SELECT min(row) FROM rows WHERE status = 'broken')",
+        "UPDATE rows SET status = 'standing' WHERE row = (SELECT min(row) FROM rows WHERE status = 'certified')",
+        "UPDATE certificates SET margin = -1.0 WHERE outcome = 'certified'",
+        "DELETE FROM certificates WHERE row = (SELECT min(row) FROM certificates WHERE outcome = 'certified')",
+    ],
+)
+def test_a_changed_certificate_is_found(folder: Path, certified: Reading, statement: str) -> None:
+    from brinell.verify import verify_files
+
+    with sqlite3.connect(folder / "ledger.sqlite") as ledger:
+        ledger.execute(statement)
+    broken = [finding.check for finding in verify_files(folder) if finding.holds is False]
+    assert {"statuses", "certificates"} & set(broken)
+
+
+def test_certified_and_broken_is_no_figure(folder: Path, certified: Reading) -> None:
+    with sqlite3.connect(folder / "ledger.sqlite") as ledger:
+        ledger.execute(
+            "UPDATE rows SET status = 'broken' WHERE row = (SELECT min(row) FROM certificates WHERE outcome = 'certified')"
+        )
+    reading = read_run(folder)
+    assert outcome_of(reading.diagnoses) == "invalid"
+    assert reading.refused is not None
+    assert "certified-and-broken" in reading.refused
+
+
+def test_certificates_settle_a_comparison(folder: Path, certified: Reading, tmp_path: Path) -> None:
+    """The proof of one against the attack on the other: more robust in truth, on these rows."""
+    weaker = small_runs.small_result(tmp_path / "weaker", threat=Threat("linf", 0.06)).reading
+    verdict = compare(account_of(certified, "proved"), account_of(weaker, "attacked"))
+    assert verdict.outcome == "cannot conclude"  # at another eps: one model, and no lower bound at 0.06
+    assert "more robust" not in verdict.sentence
+
+
+def test_what_is_known_is_not_asked_again(folder: Path, certified: Reading) -> None:
+    asked: list[int] = []
+    again = certify_run(subject(), folder, seconds=1.0, told=lambda number, of, proved: asked.append(of))
+    assert asked == [certified.figures.status["standing"]] * certified.figures.status["standing"]
+    assert again.figures.certified_accuracy.count >= certified.figures.certified_accuracy.count
+
+
+def test_other_models_and_rows_are_refused(folder: Path) -> None:
+    before = (folder / "manifest.json").read_bytes()
+    for other in (subject(rows="0:30"), subject(outputs="probabilities")):
+        with pytest.raises(BadInput, match="run"):
+            certify_run(other, folder, seconds=1.0)
+    assert (folder / "manifest.json").read_bytes() == before
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = [
+        "--model",
+        small_runs.NET,
+        "--data",
+        small_runs.ROWS,
+        "--norm",
+        "linf",
+        "--eps",
+        str(EPS),
+        "--suite",
+        "pgd",
+    ]
+    assert main(["run", *where, "--rows", "0:20", "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["certify", str(tmp_path / "run"), "--seconds", "1", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["certified_accuracy"]["count"] > 5
+    assert said["certified"]["method"] == "chain"
+    assert main(["verify", str(tmp_path / "run")]) == 0
