@@ -8,7 +8,7 @@ import pytest
 from tomli_w import dumps
 
 from brinell.errors import BadInput
-from brinell.spec import Spec, read_spec, spec_beside, spec_from, written
+from brinell.spec import Declared, Spec, read_spec, spec_beside, spec_from, written
 from brinell.suites.suite import load_suite, suite_names
 from brinell.zoo import card
 from small_runs import TABLE
@@ -44,6 +44,21 @@ def test_written_spec_reads_back_as_the_same(tmp_path: Path, table: dict[str, An
     (tmp_path / "spec.toml").write_text(written(spec), "utf-8")
     assert read_spec(tmp_path / "spec.toml", {}) == spec
     assert written(read_spec(tmp_path / "spec.toml", {})) == written(spec)
+
+
+def test_built_in_models_are_declared_as_they_were_made() -> None:
+    """From the model's card; the data set's name only where the rows are the built-in ones."""
+    own = read_spec(None, {}).declared
+    assert (own.data, own.training_attack) == ("Fashion-MNIST", "PGD-7, Linf 0.1")
+    assert read_spec(None, {"model": {"source": "builtin:fmnist-standard"}}).declared.training_attack == "none"
+    elsewhere = read_spec(None, {"data": {"source": "rows.npz"}, "declared": {"training_attack": "mine"}}).declared
+    assert (elsewhere.data, elsewhere.training_attack) == (None, "mine")
+    assert (
+        read_spec(
+            None, {"model": {"source": "net.py:load"}, **{k: v for k, v in SHORT.items() if k != "model"}}
+        ).declared
+        == Declared()
+    )
 
 
 def test_file_says_what_it_says(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a run is to do, as data: read from a TOML file, from options, or from both, and kept with the run."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -7,6 +8,7 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from brinell import zoo
 from brinell.budget import Budget
 from brinell.eps import Eps
 from brinell.errors import BadInput
@@ -188,8 +190,6 @@ def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
         table = {**table, "model": {**model, "source": source}}
     if not str(source).startswith("builtin:"):
         return table
-    from brinell import zoo
-
     card = zoo.card(str(source).removeprefix("builtin:"))
     data = table.get("data", {})
     if isinstance(data, dict):
@@ -197,7 +197,23 @@ def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
     threat = table.get("threat", {})
     if isinstance(threat, dict) and threat.get("norm", card.norm) == card.norm:
         table = {**table, "threat": {"norm": card.norm, "eps": str(card.eps), **threat}}
+    declared = table.get("declared", {})
+    if isinstance(declared, dict):
+        rows = table.get("data", {})
+        known = {"data": "Fashion-MNIST"} if isinstance(rows, dict) and rows.get("source") == BUILTIN_ROWS else {}
+        table = {**table, "declared": {**known, **_declared_of(card), **declared}}
     return table
+
+
+def _declared_of(card: zoo.Card) -> dict[str, str]:
+    """What is known of a built-in model."""
+    kind = re.search(r"PGD-\d+", card.training)
+    attack = f"{kind.group()}, {card.trained_norm.capitalize()} {card.trained_eps:g}" if kind is not None else "none"
+    return {
+        "preprocessing": "none",
+        "training_data": "Fashion-MNIST, training set",
+        "training_attack": attack,
+    }
 
 
 def spec_beside(recorded: Spec | None, run: str, *, model: str | None, data: str | None) -> Spec:

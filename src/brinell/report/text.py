@@ -74,9 +74,7 @@ def print_text(reading: Reading, console: Console) -> None:
 
 def certified_line(certified: Certified) -> str:
     """How certificates were sought, and what they prove."""
-    return (
-        f"certificates by {certified.method}, about {certified.seconds_a_row:g} s a row at most: {certified.proves}"
-    )
+    return f"certificates by {certified.method}, about {certified.seconds_a_row:g} s a row at most: {certified.proves}"
 
 
 def finding_lines(reading: Reading) -> list[str]:
