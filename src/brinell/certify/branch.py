@@ -1,0 +1,283 @@
+"""Branch and bound over the ReLUs that may be on or off: each half of a question is easier, and both must be answered.
+
+Idea        where a bound does not decide, choose a ReLU, ask once for ``z >= 0`` and once for ``z <= 0``, and bound both again
+            with the constraint in the bound. A row is proved when no question is left open.
+Source      Wang et al. 2021 (β-CROWN, arXiv 2103.06624), algorithm 1; which ReLU to choose: De Palma et al. 2021 (filtered
+            smart branching, arXiv 2104.06718), section 5.
+Departures  bounds before the layers stay those of the whole region. Slopes and multipliers are climbed in float32 and the
+            bound that counts is computed once more in float64. Points where a bound is attained are shown to a judge. A
+            question with no ReLU left to choose is a linear programme (``leaf``).
+Cost        for each half ``STEPS`` passes forward and back through the walk, and ``CONSIDERED`` walks to choose the ReLU.
+"""
+
+import heapq
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from brinell.certify.ascent import Climb, climbed
+from brinell.certify.crown import Layers, Walk
+from brinell.certify.graph import Network
+from brinell.certify.leaf import multipliers_of
+from brinell.certify.region import Region
+from brinell.certify.relaxation import Branches, Relaxation, ReLUs
+from brinell.shapes import Inputs
+
+AT_ONCE = 96
+"""Open questions that are halved together."""
+STEPS = 4
+"""Steps of the climb for each half."""
+CONSIDERED = 8
+"""ReLUs that are tried out on each open question."""
+LONGER = 100
+"""Steps for a question with no ReLU left to choose, where no linear programme decides it."""
+LEAVES_AT_ONCE = 8
+"""Such questions that are settled before the clock is looked at."""
+WORSE_HALF = 0.3
+"""Weight of the worse half's bound in the choice of the ReLU; the better half's has the rest."""
+
+Judge = Callable[[Inputs], Tensor | None]
+"""Is shown points, and gives back one of them, as it is deployed, if the model errs there."""
+
+
+class Question(NamedTuple):
+    """Is a linear function of the scores above 0 on the region, where some ReLUs are known to be on and some off?"""
+
+    bound: float
+    """A proved lower bound."""
+    spec: Tensor
+    """Which function; shape ()."""
+    sign: Tensor
+    """1 (on), -1 (off) or 0 for each undecided ReLU of all layers in their order, int8."""
+    alpha: Tensor
+    """Slopes, float32."""
+    beta: Tensor
+    """Multipliers, float32."""
+    candidates: Tensor
+    """The ReLUs that may cost the bound most, by their places in ``sign``; none where all are decided."""
+    coefficients: Tensor
+    """Of the candidates' outputs, float32."""
+
+
+class Bounded(NamedTuple):
+    """Questions, and the points where their bounds are attained."""
+
+    questions: list[Question]
+    points: Inputs
+
+
+class Batch(NamedTuple):
+    """Questions side by side, not bounded yet."""
+
+    spec: Tensor
+    sign: Tensor
+    alpha: Tensor
+    beta: Tensor
+
+    @classmethod
+    def of(cls, questions: list[Question]) -> "Batch":
+        """Some questions again."""
+        return cls(*(torch.stack([getattr(question, name) for question in questions]) for name in cls._fields))
+
+    def at(self, places: Tensor) -> "Batch":
+        """Copies of some of them."""
+        return Batch(*(part[places] for part in self))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search came to."""
+
+    margin: float
+    """Lower bound over all that was asked: above the tolerance where everything is proved."""
+    questions: int
+    """How many were bounded."""
+    witness: Inputs | None
+    """A point of the region at which the judge found the model to err."""
+
+
+class Tree:
+    """One row's questions: how they are bounded, and how they are halved."""
+
+    def __init__(self, network: Network, region: Region, layers: Layers, specs: Tensor, enough: float) -> None:
+        self.climb = Climb(network, region, STEPS, enough)
+        self.specs, self.enough = specs[0], enough
+        self.relaxations: dict[int, Relaxation] = layers.relaxations
+        self.undecided = {i: layer for i, layer in layers.relaxations.items() if isinstance(layer, ReLUs)}
+        self.sizes = [len(layer.places.index) for layer in self.undecided.values()]
+        self.last = len(network.nodes) - 1
+
+    def roots(self, open_specs: Tensor, slopes: dict[int, ReLUs]) -> Bounded:
+        """The first questions, one for each function that is still open, with the slopes that were found for it."""
+        alpha = torch.cat([slopes[i].chosen.alpha[0] for i in self.undecided], dim=1)[open_specs].float()
+        nothing = torch.zeros_like(alpha)
+        return self.bounded(Batch(open_specs, nothing.to(torch.int8), alpha, nothing))
+
+    @torch.no_grad()
+    def bounded(self, batch: Batch) -> Bounded:
+        """Their bounds in float64."""
+        layers = self._layers(torch.float64, batch)
+        walk = Walk(self.climb.network, self.relaxations | layers, self.last, self.specs[batch.spec][:, None])
+        bounds = walk.least(self.climb.region).squeeze(1)
+        candidates, coefficients = self._costliest(walk, layers)
+        fields = zip(bounds.tolist(), *batch, candidates, coefficients, strict=True)
+        return Bounded([Question(*field) for field in fields], self.climb.region.lowest(walk.normal).squeeze(1))
+
+    def halved(self, questions: list[Question]) -> Bounded:
+        """Both halves of each question, the ReLU chosen by bounds that are not climbed."""
+        trials = [self._tried(part) for part in _parts(questions, 2 * AT_ONCE // CONSIDERED)]
+        halves = Batch(*(torch.cat(parts) for parts in zip(*(halves for halves, _ in trials), strict=True)))
+        values = torch.cat([values for _, values in trials])
+        for places in torch.split((values <= self.enough).nonzero().squeeze(1), 2 * AT_ONCE):
+            if len(places):
+                self._climb(halves, places, STEPS)
+        return self.bounded(halves)
+
+    @torch.no_grad()
+    def _tried(self, questions: list[Question]) -> tuple[Batch, Tensor]:
+        """Both halves by the best of each question's candidates, and their bounds in float32 with inherited slopes."""
+        batch = Batch.of(questions)
+        owner = torch.cat([torch.full_like(q.candidates, i) for i, q in enumerate(questions)])
+        place = torch.cat([q.candidates for q in questions])
+        on, off = batch.at(owner), batch.at(owner)
+        rows, a = torch.arange(len(owner)), torch.cat([q.coefficients for q in questions]).clamp_min(0)
+        on.sign[rows, place], off.sign[rows, place] = 1, -1
+        # with these multipliers the halves begin where the whole was, if the line below was what counted
+        slope = on.alpha[rows, place]
+        on.beta[rows, place], off.beta[rows, place] = a * (1 - slope), a * slope
+        values = torch.stack([self._quick(side) for side in (on, off)])
+        capped = values.clamp_max(self.enough)
+        worth = WORSE_HALF * capped.amin(0) + (1 - WORSE_HALF) * capped.amax(0)
+        best = torch.stack([(torch.where(owner == i, worth, -torch.inf)).argmax() for i in range(len(questions))])
+        halves = Batch(*(torch.cat(sides) for sides in zip(on.at(best), off.at(best), strict=True)))
+        return halves, values[:, best].flatten()
+
+    def _quick(self, batch: Batch) -> Tensor:
+        quick, layers = self.climb.quick, self._layers(torch.float32, batch)
+        specs = self.specs[batch.spec][:, None].float()
+        return Walk(quick.network, self.relaxations | layers, self.last, specs).least(quick.region).squeeze(1)
+
+    def _climb(self, batch: Batch, places: Tensor, steps: int) -> None:
+        """Better slopes and multipliers for some questions, written into the batch."""
+        part = batch.at(places)
+        specs = self.specs[part.spec][:, None].float()
+        layers = self.relaxations | self._layers(torch.float32, part)
+        found = climbed(replace(self.climb.quick, steps=steps), layers, self.last, specs)
+        batch.alpha[places] = torch.cat([layer.chosen.alpha[:, 0] for layer in found.values()], dim=1)
+        batch.beta[places] = torch.cat(
+            [layer.chosen.beta[:, 0] for layer in found.values() if layer.chosen.beta is not None], dim=1
+        )
+
+    def _layers(self, dtype: torch.dtype, batch: Batch) -> dict[int, ReLUs]:
+        """The undecided layers of some questions, their bounds cut by the branches."""
+        cut = {}
+        parts = zip(*(torch.split(part.to(dtype), self.sizes, dim=1) for part in batch[1:]), strict=True)
+        for (i, layer), (sign, alpha, beta) in zip(self.undecided.items(), parts, strict=True):
+            lower, upper = layer.lower.to(dtype), layer.upper.to(dtype)
+            cut[i] = ReLUs(
+                layer.places.to(dtype),
+                torch.where(sign > 0, lower.clamp_min(0), lower),
+                torch.where(sign < 0, upper.clamp_max(0), upper),
+                Branches(alpha[:, None], beta[:, None], sign[:, None]),
+            )
+        return cut
+
+    def _costliest(self, walk: Walk, layers: dict[int, ReLUs]) -> tuple[list[Tensor], list[Tensor]]:
+        """For each question the places where the chord's height, or the line below, may cost most, and coefficients."""
+        costs, passing = [], []
+        for i, layer in layers.items():
+            a = walk.arrived[i].flatten(2)[:, 0, layer.places.index]
+            lower, upper, alpha = layer.lower, layer.upper, layer.chosen.alpha.squeeze(1)
+            free = (lower < 0) & (upper > 0)
+            chord = -lower * upper / torch.where(free, upper - lower, 1)
+            below = torch.minimum(-lower * alpha, upper * (1 - alpha))
+            costs.append(torch.where(free, -a.clamp_max(0) * chord + a.clamp_min(0) * below, -1))
+            passing.append(a.float())
+        cost, place = torch.cat(costs, dim=1).topk(min(CONSIDERED, sum(self.sizes)), dim=1)
+        a = torch.cat(passing, dim=1).gather(1, place)
+        return tuple([some[worth >= 0] for worth, some in zip(cost, parts, strict=True)] for parts in (place, a))  # type: ignore[return-value]
+
+    def settled(self, questions: list[Question]) -> Bounded:
+        """Questions with no ReLU left to choose, with the best multipliers there are."""
+        batch = Batch.of(questions)
+        if self.climb.region.centre is not None:
+            self._climb(batch, torch.arange(len(questions)), LONGER)
+            return self.bounded(batch)
+        for i, question in enumerate(questions):
+            one = Batch.of([question])
+            layers = self._layers(torch.float64, one)
+            leaf = multipliers_of(self.climb, self.relaxations | layers, self.last, self.specs[one.spec][:, None])
+            batch.beta[i] = leaf.float()
+        return self.bounded(batch)
+
+
+def _parts(questions: list[Question], size: int) -> list[list[Question]]:
+    return [questions[i : i + size] for i in range(0, len(questions), size)]
+
+
+class _Agenda:
+    """What is open, closed, and left open for good."""
+
+    def __init__(self, enough: float) -> None:
+        self.enough = enough
+        self.order = count()
+        self.open: list[tuple[float, int, Question]] = []
+        self.least = float("inf")
+        """Of all that is not open any more."""
+        self.asked = 0
+
+    def take(self, questions: list[Question]) -> None:
+        """Those that are answered are closed; one whose bound is not a number stays unanswered."""
+        self.asked += len(questions)
+        self.give_up([question for question in questions if not question.bound <= self.enough])
+        self.put_back([question for question in questions if question.bound <= self.enough])
+
+    def put_back(self, questions: list[Question]) -> None:
+        """Open as they are."""
+        for question in questions:
+            heapq.heappush(self.open, (question.bound, next(self.order), question))
+
+    def give_up(self, questions: list[Question]) -> None:
+        """What is not asked again, for better or worse."""
+        bounds = [-math.inf if math.isnan(question.bound) else question.bound for question in questions]
+        self.least = min([self.least, *bounds])
+
+    def lowest(self) -> list[Question]:
+        """The open questions with the lowest bounds, taken off the list."""
+        return [heapq.heappop(self.open)[2] for _ in range(min(AT_ONCE, len(self.open)))]
+
+    def margin(self) -> float:
+        """The least of all bounds."""
+        return min(self.least, self.open[0][0]) if self.open else self.least
+
+
+def search(tree: Tree, first: Bounded, judge: Judge, until: float) -> Found:
+    """Halve the questions, the lowest bound first, until none is open, a witness is found, or the time is over.
+
+    ``until`` is in seconds of ``time.monotonic``.
+    """
+    agenda, fresh = _Agenda(tree.enough), [first]
+    agenda.take(first.questions)
+    while True:
+        for bounded in fresh:
+            witness = judge(bounded.points)
+            if witness is not None:
+                return Found(-math.inf, agenda.asked, witness)
+        if not agenda.open or time.monotonic() >= until:
+            return Found(agenda.margin(), agenda.asked, None)
+        batch = agenda.lowest()
+        whole, leaves = [q for q in batch if len(q.candidates)], [q for q in batch if not len(q.candidates)]
+        agenda.put_back(leaves[LEAVES_AT_ONCE:])
+        fresh = []
+        if leaves:
+            fresh.append(tree.settled(leaves[:LEAVES_AT_ONCE]))
+            agenda.give_up(fresh[-1].questions)
+        if whole:
+            fresh.append(tree.halved(whole))
+            agenda.take(fresh[-1].questions)

@@ -1,0 +1,229 @@
+"""Whether a row is certified: the cheapest proof first, the next one only where that fails.
+
+Interval arithmetic, then CROWN, then CROWN with the best slopes for the margins, then bounds before the layers with the best
+slopes, then branch and bound; on the way, points where a bound is attained are shown to the model.
+
+What a certificate says: the network with these weights, computed in real numbers, has a margin above ``tolerance`` at every
+point of the region. Bounds are computed in float64 without directed rounding, whose errors are some 1e-12 of the values; the
+deployed model rounds each of its own operations, typically to some 1e-6 of the logits. ``tolerance``, 1e-4 of the row's
+largest logit and at least 1e-4, is there for both; it is a stated slack, and no proof about rounding.
+"""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from brinell.certify import crown, interval
+from brinell.certify.ascent import Climb
+from brinell.certify.branch import Judge, Tree, search
+from brinell.certify.crown import Layers
+from brinell.certify.graph import Network, network_of
+from brinell.certify.region import Region
+from brinell.certify.relaxation import ReLUs
+from brinell.losses import margin_of
+from brinell.shapes import Inputs, Labels
+from brinell.threat import Threat
+
+TOLERANCE = 1e-4
+"""Share of the row's largest logit (or of 1, where that is larger) by which a margin must be above 0."""
+SLOPE_STEPS = 20
+"""Steps of the climb for the margins."""
+LAYER_STEPS = 20
+"""Steps of the climb for the bounds before the layers."""
+LAYER_SHARE = 0.2
+"""Share of a row's time that this climb may be expected to take, else it is left out."""
+ROWS_AT_ONCE = 100
+"""Rows whose intervals are computed together."""
+
+Outcome = Literal["certified", "unknown", "violated"]
+Method = Literal["none", "interval", "crown", "slopes", "layers", "branch"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of one row within one radius."""
+
+    outcome: Outcome
+    """``certified``: no point of the region breaks it, up to ``tolerance``. ``violated``: ``witness`` does."""
+    method: Method
+    """The last that was tried: the one that decided, where one did."""
+    margin: float
+    """A lower bound of the least margin over the region, in logits; minus infinity where there is none."""
+    tolerance: float
+    """What the bound has to exceed, in logits."""
+    eps: float
+    """The radius, in input units."""
+    seconds: float
+    """Of wall-clock time; a batch's time is shared equally among its rows."""
+    questions: int
+    """Sub-questions that branch and bound asked; 0 where it was not tried."""
+    witness: Inputs | None
+    """A point of the region, one row, on which the deployed model errs."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of the chain, whatever the question was."""
+
+    method: Method
+    margin: float
+    questions: int = 0
+    witness: Inputs | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Are some linear functions of the scores above a tolerance on a region? One row."""
+
+    network: Network
+    region: Region
+    specs: Tensor
+    """Shape (1, spec, cls)."""
+    groups: Tensor
+    """For each function the number of its group: of each group one function must be above the tolerance."""
+    enough: float
+    judge: Judge
+
+    def margin(self, bounds: Tensor) -> float:
+        """The least, over the groups, of the best bound of a group; NaN counts as minus infinity."""
+        sure = bounds[0].nan_to_num(nan=-math.inf)
+        return min(float(sure[self.groups == group].max()) for group in range(self._count()))
+
+    def _count(self) -> int:
+        return int(self.groups.max()) + 1
+
+    def open(self, bounds: Tensor) -> Tensor:
+        """Of each group that is not proved, the function that is nearest to it."""
+        sure = bounds[0].nan_to_num(nan=-math.inf)
+        best = [int(torch.where(self.groups == group, sure, -torch.inf).argmax()) for group in range(self._count())]
+        return torch.tensor([place for place in best if not sure[place] > self.enough])
+
+
+def certify(
+    module: nn.Module, x: Inputs, y: Labels, threat: Threat, *, seconds: float = 60.0, network: Network | None = None
+) -> Iterator[Certificate]:
+    """One certificate for each row, in their order; each row may take about ``seconds`` of wall-clock time.
+
+    ``network`` saves reading the module again. Rows that the model gets wrong are ``violated`` by themselves.
+
+    Raises
+    ------
+    BadInput
+        If bounds of the module are not known.
+    """
+    network = network or network_of(module, tuple(x.shape[1:]))
+    for rows in torch.split(torch.arange(len(x)), ROWS_AT_ONCE):
+        begin = time.monotonic()
+        region, specs = Region.of(threat, x[rows]), margins(y[rows], network.nodes[-1].shape[0])
+        with torch.no_grad():
+            bounds = interval.bound(network, region, specs)
+            scale = network.forward(x[rows].double()).abs().amax(1)
+        share = (time.monotonic() - begin) / len(rows)
+        for i in range(len(rows)):
+            begin = time.monotonic() - share
+            judge = _Judge(module, x[rows[i : i + 1]], y[rows[i : i + 1]], threat)
+            enough = TOLERANCE * max(1.0, float(scale[i]))
+            task = Task(
+                network, region.at(slice(i, i + 1)), specs[i : i + 1], torch.arange(specs.shape[1]), enough, judge
+            )
+            yield judge.certificate(task, prove(task, bounds[i : i + 1], begin + seconds), time.monotonic() - begin)
+
+
+def margins(y: Labels, classes: int) -> Tensor:
+    """``e_y - e_j`` for all ``j`` but ``y``, in ascending order; shape (row, spec, cls)."""
+    others = torch.arange(classes).expand(len(y), classes)
+    others = others[others != y[:, None]].view(len(y), classes - 1)
+    one = torch.eye(classes, dtype=torch.float64)
+    return one[y][:, None] - one[others]
+
+
+class _Judge:
+    """The deployed model, in its own precision, within the threat set."""
+
+    def __init__(self, module: nn.Module, x: Inputs, y: Labels, threat: Threat) -> None:
+        self.module, self.x, self.y, self.threat = module, x, y, threat
+
+    def __call__(self, points: Inputs) -> Tensor | None:
+        """One of the points, projected and rounded into the threat set, if the model errs there."""
+        with torch.no_grad():
+            x = self.x.expand(len(points), *self.x.shape[1:])
+            stored = self.threat.around(x).project(points.to(x.dtype))
+            wrong = (margin_of(self.module(stored), self.y.expand(len(points))) <= 0) & self.threat.contains(x, stored)
+            for place in wrong.nonzero().squeeze(1)[:1].tolist():
+                alone = stored[place : place + 1]
+                if float(margin_of(self.module(alone), self.y)) <= 0:
+                    return alone
+        return None
+
+    def certificate(self, task: Task, proof: Proof, seconds: float) -> Certificate:
+        """The proof as a row's certificate."""
+        outcome: Outcome = "unknown"
+        if proof.witness is not None:
+            outcome = "violated"
+        elif proof.margin > task.enough:
+            outcome = "certified"
+        eps = float(self.threat.eps)
+        return Certificate(
+            outcome, proof.method, proof.margin, task.enough, eps, seconds, proof.questions, proof.witness
+        )
+
+
+def prove(task: Task, by_intervals: Tensor, until: float) -> Proof:
+    """The chain on one row, from the bounds that intervals gave; ``until`` is in seconds of ``time.monotonic``."""
+    if bool(task.region.empty()):
+        return Proof("none", -math.inf)
+    if task.margin(by_intervals) > task.enough:
+        return Proof("interval", task.margin(by_intervals))
+    centre = (task.region.lower + task.region.upper) / 2 if task.region.centre is None else task.region.centre
+    witness = task.judge(centre)
+    if witness is not None:
+        return Proof("none", -math.inf, witness=witness)
+    begin = time.monotonic()
+    with torch.no_grad():
+        layers = crown.layers_of(task.network, task.region)
+        bounds = torch.fmax(by_intervals, crown.bound(task.network, task.region, layers, task.specs))
+    taken = time.monotonic() - begin
+    if task.margin(bounds) > task.enough:
+        return Proof("crown", task.margin(bounds))
+    return _climbed(task, layers, bounds, Deadline(until, taken))
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """How much time there is, and how long bounding the layers takes."""
+
+    until: float
+    pass_seconds: float
+
+    def allows(self, steps: int) -> bool:
+        """Whether so many steps of a climb on all layers stay within their share: each is about two passes."""
+        return 2 * steps * self.pass_seconds < LAYER_SHARE * (self.until - time.monotonic())
+
+
+def _climbed(task: Task, layers: Layers, bounds: Tensor, deadline: Deadline) -> Proof:
+    """The chain from where CROWN's own slopes do not suffice."""
+    last = len(task.network.nodes) - 1
+    climb = Climb(task.network, task.region, SLOPE_STEPS, task.enough)
+    better, slopes = climb.bound(layers, last, task.specs)
+    bounds = torch.fmax(bounds, better)
+    if task.margin(bounds) > task.enough:
+        return Proof("slopes", task.margin(bounds))
+    if deadline.allows(LAYER_STEPS):
+        layers = crown.layers_of(task.network, task.region, Climb(task.network, task.region, LAYER_STEPS, 0.0).ask)
+        better, slopes = climb.bound(layers, last, task.specs)
+        bounds = torch.fmax(bounds, better)
+        if task.margin(bounds) > task.enough:
+            return Proof("layers", task.margin(bounds))
+    if not any(len(layer.places.index) for layer in layers.relaxations.values() if isinstance(layer, ReLUs)):
+        return Proof("slopes", task.margin(bounds))
+    tree = Tree(task.network, task.region, layers, task.specs, task.enough)
+    found = search(tree, tree.roots(task.open(bounds), slopes), task.judge, deadline.until)
+    if found.witness is not None:
+        return Proof("branch", -math.inf, found.questions, found.witness)
+    proved = [float(bound) for bound in bounds[0] if bound > task.enough]
+    return Proof("branch", min([found.margin, *proved]), found.questions)

@@ -1,0 +1,142 @@
+"""Whether a property of the verification competition holds for a net: by a quick search, then by proof."""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from brinell.certify import interval
+from brinell.certify.chain import TOLERANCE, Method, Task, prove
+from brinell.certify.descent import lowered
+from brinell.certify.graph import Network, network_of
+from brinell.certify.onnx_net import OnnxNet
+from brinell.certify.operators import Dense
+from brinell.certify.region import Region
+from brinell.certify.vnnlib import Case, Property, counterexample
+from brinell.errors import BadInput
+from brinell.shapes import Inputs
+
+Answer = Literal["holds", "violated", "unknown"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to one property."""
+
+    answer: Answer
+    """``holds`` in the sense of a certificate: in real numbers, by more than the tolerance."""
+    method: Method | Literal["descent"]
+    """The dearest that was tried."""
+    margin: float
+    """Lower bound of the least excess of any case, in units of the inequalities; minus infinity where there is none."""
+    seconds: float
+    """Of wall-clock time."""
+    witness: Inputs | None
+    """In float32, one row."""
+    text: str
+    """The witness as the competition's tools write it; empty where there is none."""
+
+
+def decide(net: OnnxNet, asked: Property, *, seconds: float, network: Network | None = None) -> Verdict:
+    """The verdict on a property of a net, within about ``seconds`` of wall-clock time.
+
+    Cases with the same box are decided together. ``network`` saves reading the module again.
+
+    Raises
+    ------
+    BadInput
+        If the net and the property do not fit, or bounds of the net are not known.
+    """
+    begin = time.monotonic()
+    network = network or network_of(net.module, net.shape)
+    found = (math.prod(net.shape), network.nodes[-1].shape[0])
+    if found != (asked.inputs, asked.outputs):
+        raise BadInput(
+            "property",
+            got=f"{asked.inputs} inputs and {asked.outputs} outputs",
+            expected=f"the net's {found[0]} and {found[1]}",
+            remedy="Give the property that belongs to the net.",
+        )
+    margin, holds = math.inf, True
+    method: Method = "none"
+    for boxes in _by_box(asked.cases):
+        question = _Question(net, boxes)
+        enough = TOLERANCE * question.scale()
+        witness = lowered(question.region, question.excess, question.judge)
+        if witness is not None:
+            return question.violated("descent", witness, begin)
+        task = question.task(network, enough)
+        with torch.no_grad():
+            bounds = interval.bound(task.network, task.region, task.specs)
+        proof = prove(task, bounds, begin + seconds)
+        if proof.witness is not None:
+            return question.violated(proof.method, proof.witness, begin)
+        margin, method, holds = min(margin, proof.margin), proof.method, holds and proof.margin > enough
+    return Verdict("holds" if holds else "unknown", method, margin, time.monotonic() - begin, None, "")
+
+
+def _by_box(cases: tuple[Case, ...]) -> list[list[Case]]:
+    together: dict[tuple[bytes, bytes], list[Case]] = {}
+    for case in cases:
+        together.setdefault((case.lower.tobytes(), case.upper.tobytes()), []).append(case)
+    return list(together.values())
+
+
+class _Question:
+    """Cases on one box."""
+
+    def __init__(self, net: OnnxNet, cases: list[Case]) -> None:
+        self.net = net
+        self.weight = torch.from_numpy(np.concatenate([case.weight for case in cases]))
+        self.constant = torch.from_numpy(np.concatenate([case.constant for case in cases]))
+        self.groups = torch.tensor([i for i, case in enumerate(cases) for _ in case.constant])
+        lower, upper = (torch.from_numpy(end).view(1, *net.shape) for end in (cases[0].lower, cases[0].upper))
+        self.region = Region(lower, upper)
+
+    def scale(self) -> float:
+        """The size of the scores in the middle of the box, and at least 1."""
+        with torch.no_grad():
+            return max(1.0, float(self.net.module(((self.region.lower + self.region.upper) / 2).float()).abs().max()))
+
+    def task(self, network: Network, enough: float) -> Task:
+        """Is, of each case, one inequality above ``enough`` on all of the box?"""
+        terms = network.then(Dense(self.weight, self.constant), len(self.constant))
+        specs = torch.eye(len(self.constant), dtype=torch.float64)[None]
+        return Task(terms, self.region, specs, self.groups, enough, self.judge)
+
+    def excess(self, points: Inputs) -> Tensor:
+        """For each point and case the largest of its inequalities, by the deployed net."""
+        terms: Tensor = self.net.module(points) @ self.weight.T.to(points.dtype) + self.constant.to(points.dtype)
+        cases = int(self.groups.max()) + 1
+        worst = terms.new_full((len(points), cases), -torch.inf)
+        return worst.scatter_reduce(1, self.groups.expand(len(points), -1), terms, "amax")
+
+    def judge(self, points: Inputs) -> Tensor | None:
+        """One of the points, in float32 within the box, if the net errs there."""
+        low, high = self.region.lower, self.region.upper
+        stored = torch.minimum(torch.maximum(points.float(), _inside(low, torch.inf)), _inside(high, -torch.inf))
+        with torch.no_grad():
+            for place in (self.excess(stored) <= 0).any(1).nonzero().squeeze(1)[:1].tolist():
+                alone = stored[place : place + 1]
+                within = bool(((alone.double() >= low) & (alone.double() <= high)).all())
+                if within and bool((self.excess(alone) <= 0).any()):
+                    return alone
+        return None
+
+    def violated(self, method: Method | Literal["descent"], witness: Inputs, begin: float) -> Verdict:
+        """The verdict that a witness gives."""
+        with torch.no_grad():
+            scores = self.net.module(witness)
+        text = counterexample(witness.flatten().double().numpy(), scores.flatten().double().numpy())
+        return Verdict("violated", method, -math.inf, time.monotonic() - begin, witness, text)
+
+
+def _inside(end: Tensor, towards: float) -> Tensor:
+    """An end of an interval in float32, rounded towards the other."""
+    rounded = end.float()
+    outside = rounded.double() < end if towards > 0 else rounded.double() > end
+    return torch.where(outside, torch.nextafter(rounded, torch.full_like(rounded, towards)), rounded)

@@ -1,0 +1,226 @@
+"""An ONNX file as a PyTorch module, if it is made of the operations of plain classifiers. Others are refused by name.
+
+Needs the package ``onnx`` (``pip install 'brinell[onnx]'``), to read the file and for nothing else.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from brinell.errors import BadInput
+
+
+class Operation(NamedTuple):
+    """One node of the graph."""
+
+    kind: str
+    takes: tuple[str, ...]
+    """Names of values; an empty one was left out."""
+    gives: str
+    settings: dict[str, Any]
+
+
+class OnnxModule(nn.Module):
+    """The graph's output for each row, in float32 or whatever the module is cast to.
+
+    Inputs have the graph's shape without its first dimension, which is taken for the rows whatever the file says.
+    """
+
+    def __init__(self, operations: list[Operation], weights: dict[str, Tensor], given: str, result: str) -> None:
+        super().__init__()
+        self.operations, self.given, self.result = operations, given, result
+        real = [name for name, weight in weights.items() if weight.is_floating_point()]
+        self.whole = {name: weight.tolist() for name, weight in weights.items() if name not in real}
+        self.places = {name: f"weight_{i}" for i, name in enumerate(real)}
+        for name in real:
+            self.register_buffer(self.places[name], weights[name])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The scores of each row."""
+        found: dict[str, Any] = {self.given: x, **self.whole}
+        found |= {name: getattr(self, place) for name, place in self.places.items()}
+        for kind, takes, gives, settings in self.operations:
+            found[gives] = OPERATIONS[kind]([found[name] if name else None for name in takes], settings)
+        scores: Tensor = found[self.result]
+        return scores
+
+
+class OnnxNet(NamedTuple):
+    """A module and the shape of its input, without the rows."""
+
+    module: OnnxModule
+    shape: tuple[int, ...]
+
+
+def read(path: Path) -> OnnxNet:
+    """The net in an ONNX file, in evaluation mode.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or holds an operation or a setting that is not supported.
+    """
+    try:
+        import onnx
+        from onnx import numpy_helper
+    except ImportError as error:
+        raise _refused(path, "no package onnx", "pip install 'brinell[onnx]'.") from error
+    try:
+        graph = onnx.load(path).graph
+    except Exception as error:
+        raise _refused(path, f"a file that cannot be read: {error}", "Give an ONNX file.") from error
+    weights = {held.name: _tensor(numpy_helper.to_array(held)) for held in graph.initializer}
+    operations = []
+    for node in graph.node:
+        settings = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        if node.op_type == "Constant":
+            weights[node.output[0]] = _tensor(numpy_helper.to_array(settings["value"]))
+        elif node.op_type in OPERATIONS and len(node.output) == 1:
+            operations.append(Operation(node.op_type, tuple(node.input), node.output[0], settings))
+        else:
+            raise _refused(path, f"the operation {node.op_type}", "Export the net without it.")
+    inputs = [put for put in graph.input if put.name not in weights]
+    if len(inputs) != 1 or len(graph.output) != 1:
+        raise _refused(path, f"{len(inputs)} inputs and {len(graph.output)} outputs", "Give a net with one of each.")
+    shape = tuple(size.dim_value for size in inputs[0].type.tensor_type.shape.dim)[1:]
+    if not all(shape):
+        raise _refused(path, f"an input of unknown shape {shape}", "Export the net with a fixed size of its inputs.")
+    module = OnnxModule(operations, weights, inputs[0].name, graph.output[0].name).eval()
+    _try(path, module, shape)
+    return OnnxNet(module, shape)
+
+
+def _try(path: Path, module: OnnxModule, shape: tuple[int, ...]) -> None:
+    """Refuse settings that are not supported before anything is asked of the net."""
+    try:
+        with torch.no_grad():
+            rows = len(module(torch.zeros(2, *shape)))
+    except Exception as error:
+        raise _refused(path, f"a net that cannot be evaluated: {error}", "Export it with plain settings.") from error
+    if rows != 2:
+        raise _refused(path, f"{rows} outputs for 2 rows", "Export a net that treats each row by itself.")
+
+
+def _tensor(array: np.ndarray[Any, Any]) -> Tensor:
+    return torch.from_numpy(np.array(array))
+
+
+def _refused(path: Path, got: str, remedy: str) -> BadInput:
+    return BadInput(
+        f"ONNX file {path}", got=got, expected=f"a classifier made of {', '.join(sorted(OPERATIONS))}", remedy=remedy
+    )
+
+
+class _Unsupported(Exception):
+    """A setting that has no equivalent here."""
+
+
+Given = list[Any]
+Settings = dict[str, Any]
+
+
+def _require(settings: Settings, **usual: Any) -> None:
+    """Refuse settings that are not as usual where they are given at all."""
+    for name, values in usual.items():
+        if name in settings and settings[name] not in values:
+            raise _Unsupported(f"{name} = {settings[name]!r}")
+
+
+def _padding(settings: Settings) -> list[int]:
+    """Of height and width, the same at both ends."""
+    _require(settings, auto_pad=(b"NOTSET", b"VALID"))
+    pads = list(settings.get("pads", (0, 0, 0, 0)))
+    if len(pads) != 4 or pads[:2] != pads[2:]:
+        raise _Unsupported(f"pads = {pads}")
+    return pads[:2]
+
+
+def _conv(given: Given, settings: Settings) -> Tensor:
+    x, weight, *bias = given
+    stride, dilation = settings.get("strides", (1, 1)), settings.get("dilations", (1, 1))
+    return functional.conv2d(
+        x,
+        weight,
+        bias[0] if bias else None,
+        tuple(stride),
+        _padding(settings),
+        tuple(dilation),
+        settings.get("group", 1),
+    )
+
+
+def _gemm(given: Given, settings: Settings) -> Tensor:
+    _require(settings, alpha=(1.0,), beta=(1.0,), transA=(0,))
+    x, weight, *bias = given
+    result: Tensor = functional.linear(x, weight if settings.get("transB", 0) else weight.T)
+    return result.add(bias[0]) if bias else result
+
+
+def _normalised(given: Given, settings: Settings) -> Tensor:
+    _require(settings, training_mode=(0,))
+    x, scale, shift, mean, variance = given
+    return functional.batch_norm(x, mean, variance, scale, shift, eps=settings.get("epsilon", 1e-5))
+
+
+def _averaged(given: Given, settings: Settings) -> Tensor:
+    _require(settings, ceil_mode=(0,), dilations=([1, 1],))
+    padding = _padding(settings)
+    if any(padding) and not settings.get("count_include_pad", 0):
+        raise _Unsupported("an average that leaves out padding")
+    kernel = tuple(settings["kernel_shape"])
+    return functional.avg_pool2d(given[0], kernel, tuple(settings.get("strides", (1, 1))), padding)
+
+
+def _largest(given: Given, settings: Settings) -> Tensor:
+    _require(settings, ceil_mode=(0,), dilations=([1, 1],), storage_order=(0,))
+    kernel = tuple(settings["kernel_shape"])
+    return functional.max_pool2d(given[0], kernel, tuple(settings.get("strides", (1, 1))), _padding(settings))
+
+
+def _flattened(given: Given, settings: Settings) -> Tensor:
+    _require(settings, axis=(1,))
+    x: Tensor = given[0]
+    return x.flatten(1)
+
+
+def _reshaped(given: Given, settings: Settings) -> Tensor:
+    """The first dimension stays the rows, whether the file says 0, 1 or -1."""
+    _require(settings, allowzero=(0,))
+    x: Tensor = given[0]
+    shape = [int(size) for size in given[1]]
+    if shape[0] not in (0, 1, -1) or 0 in shape[1:]:
+        raise _Unsupported(f"a reshape to {shape}")
+    return x.reshape(len(x), *shape[1:])
+
+
+def _identity(given: Given, settings: Settings) -> Tensor:
+    value: Tensor = given[0]
+    return value
+
+
+OPERATIONS: dict[str, Callable[[Given, Settings], Tensor]] = {
+    "Add": lambda given, _: given[0] + given[1],
+    "Sub": lambda given, _: given[0] - given[1],
+    "Mul": lambda given, _: given[0] * given[1],
+    "Div": lambda given, _: given[0] / given[1],
+    "MatMul": lambda given, _: given[0] @ given[1],
+    "Relu": lambda given, _: given[0].relu(),
+    "Sigmoid": lambda given, _: given[0].sigmoid(),
+    "Tanh": lambda given, _: given[0].tanh(),
+    "GlobalAveragePool": lambda given, _: functional.adaptive_avg_pool2d(given[0], 1),
+    "AveragePool": _averaged,
+    "BatchNormalization": _normalised,
+    "Conv": _conv,
+    "Dropout": _identity,
+    "Flatten": _flattened,
+    "Gemm": _gemm,
+    "Identity": _identity,
+    "MaxPool": _largest,
+    "Reshape": _reshaped,
+}
+"""Operations with one output, by their names in ONNX."""
