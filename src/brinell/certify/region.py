@@ -73,9 +73,12 @@ class Region:
         if self.centre is None:
             return torch.where(a > 0, self.lower[:, None], self.upper[:, None])
         flat = a.flatten(0, 1)
-        room = torch.full_like(flat, torch.inf)
-        step = steepest(-flat, self.norm, flat.new_full((len(flat),), self.eps), -room, room)
+        low, high = (self._repeated(end - self.centre, a) for end in (self.lower, self.upper))
+        step = steepest(-flat, self.norm, flat.new_full((len(flat),), self.eps), low, high)
         return torch.clamp(self.centre[:, None] + step.view_as(a), self.lower[:, None], self.upper[:, None])
+
+    def _repeated(self, x: Tensor, a: Tensor) -> Tensor:
+        return x[:, None].expand_as(a).flatten(0, 1)
 
 
 def _inner(a: Tensor, x: Tensor) -> Tensor:
