@@ -1,5 +1,6 @@
 """Bounds that no point undercuts, exact where the truth can be worked out, and never given for what is not understood."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from brinell.certify import branch, chain, crown, interval
 from brinell.certify.ascent import Climb
-from brinell.certify.branch import Tree, search
+from brinell.certify.branch import Deadline, Tree, search
 from brinell.certify.chain import certify, margins
 from brinell.certify.graph import Network, network_of
 from brinell.certify.operators import Dense
@@ -23,6 +24,7 @@ from brinell.zoo.architecture import SmallCNN
 from models_with_known_radius import random_linear
 
 CLASSES = 3
+NEVER = Deadline(math.inf)
 
 
 class Residual(nn.Module):
@@ -197,9 +199,9 @@ def test_branch_and_bound_ends_at_the_least_margin(seed: int) -> None:
     truth = least_by_patterns(net, y, region)
     tree, roots = tree_of(net, y, region, torch.inf)
     assert roots.questions[0].bound <= truth + 1e-9
-    assert search(tree, roots, nobody, torch.inf).margin == pytest.approx(truth, abs=1e-5)
-    assert search(*tree_of(net, y, region, truth - 1e-3), nobody, torch.inf).margin > truth - 1e-3
-    assert search(*tree_of(net, y, region, truth + 1e-3), nobody, torch.inf).margin <= truth + 1e-9
+    assert search(tree, roots, nobody, NEVER).margin == pytest.approx(truth, abs=1e-5)
+    assert search(*tree_of(net, y, region, truth - 1e-3), nobody, NEVER).margin > truth - 1e-3
+    assert search(*tree_of(net, y, region, truth + 1e-3), nobody, NEVER).margin <= truth + 1e-9
 
 
 def test_halves_are_no_harder_than_the_whole() -> None:
@@ -251,7 +253,7 @@ def test_time_that_is_over_leaves_a_row_unknown() -> None:
     cut = chain.Task(
         network_of(net, (3,)), Region(x - 0.6, x + 0.6), margins(y, 2), torch.arange(1), 1e9, nobody
     )  # fmt: skip
-    proof = chain.prove(cut, torch.full((1, 1), -torch.inf, dtype=torch.float64), 0.0)
+    proof = chain.prove(cut, torch.full((1, 1), -torch.inf, dtype=torch.float64), Deadline(0.0))
     assert proof.margin <= least_by_patterns(net, y, cut.region)
     assert proof.questions == 1
 

@@ -45,6 +45,21 @@ WORSE_HALF = 0.3
 Judge = Callable[[Inputs], Tensor | None]
 """Is shown points, and gives back one of them, as it is deployed, if the model errs there."""
 
+Clock = Callable[[], float]
+"""The time in seconds; ``time.process_time`` for what the processor spent, on a machine that is shared."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a row's time is over."""
+
+    until: float
+    clock: Clock = time.monotonic
+
+    def left(self) -> float:
+        """Seconds that remain."""
+        return self.until - self.clock()
+
 
 class Question(NamedTuple):
     """Is a linear function of the scores above 0 on the region, where some ReLUs are known to be on and some off?"""
@@ -257,11 +272,8 @@ class _Agenda:
         return min(self.least, self.open[0][0]) if self.open else self.least
 
 
-def search(tree: Tree, first: Bounded, judge: Judge, until: float) -> Found:
-    """Halve the questions, the lowest bound first, until none is open, a witness is found, or the time is over.
-
-    ``until`` is in seconds of ``time.monotonic``.
-    """
+def search(tree: Tree, first: Bounded, judge: Judge, deadline: Deadline) -> Found:
+    """Halve the questions, the lowest bound first, until none is open, a witness is found, or the time is over."""
     agenda, fresh = _Agenda(tree.enough), [first]
     agenda.take(first.questions)
     while True:
@@ -269,7 +281,7 @@ def search(tree: Tree, first: Bounded, judge: Judge, until: float) -> Found:
             witness = judge(bounded.points)
             if witness is not None:
                 return Found(-math.inf, agenda.asked, witness)
-        if not agenda.open or time.monotonic() >= until:
+        if not agenda.open or deadline.left() <= 0:
             return Found(agenda.margin(), agenda.asked, None)
         batch = agenda.lowest()
         whole, leaves = [q for q in batch if len(q.candidates)], [q for q in batch if not len(q.candidates)]

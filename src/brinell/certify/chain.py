@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from brinell.certify import crown, interval
 from brinell.certify.ascent import Climb
-from brinell.certify.branch import Judge, Tree, search
+from brinell.certify.branch import Clock, Deadline, Judge, Tree, search
 from brinell.certify.crown import Layers
 from brinell.certify.graph import Network, network_of
 from brinell.certify.region import Region
@@ -36,7 +36,11 @@ SLOPE_STEPS = 20
 LAYER_STEPS = 20
 """Steps of the climb for the bounds before the layers."""
 LAYER_SHARE = 0.2
-"""Share of a row's time that this climb may be expected to take, else it is left out."""
+"""Share of a row's time that this climb may be expected to take; it has fewer steps where that is needed."""
+FEWEST_STEPS = 2
+"""With fewer the climb for the layers is left out."""
+STEP_COST = 1.5
+"""What a step of it takes, in float32, in units of bounding the layers once, in float64."""
 ROWS_AT_ONCE = 100
 """Rows whose intervals are computed together."""
 
@@ -59,7 +63,7 @@ class Certificate:
     eps: float
     """The radius, in input units."""
     seconds: float
-    """Of wall-clock time; a batch's time is shared equally among its rows."""
+    """By the clock; a batch's time is shared equally among its rows."""
     questions: int
     """Sub-questions that branch and bound asked; 0 where it was not tried."""
     witness: Inputs | None
@@ -105,9 +109,16 @@ class Task:
 
 
 def certify(
-    module: nn.Module, x: Inputs, y: Labels, threat: Threat, *, seconds: float = 60.0, network: Network | None = None
+    module: nn.Module,
+    x: Inputs,
+    y: Labels,
+    threat: Threat,
+    *,
+    seconds: float = 60.0,
+    network: Network | None = None,
+    clock: Clock = time.monotonic,
 ) -> Iterator[Certificate]:
-    """One certificate for each row, in their order; each row may take about ``seconds`` of wall-clock time.
+    """One certificate for each row, in their order; each row may take about ``seconds`` of the ``clock``'s time.
 
     ``network`` saves reading the module again. Rows that the model gets wrong are ``violated`` by themselves.
 
@@ -118,20 +129,21 @@ def certify(
     """
     network = network or network_of(module, tuple(x.shape[1:]))
     for rows in torch.split(torch.arange(len(x)), ROWS_AT_ONCE):
-        begin = time.monotonic()
+        begin = clock()
         region, specs = Region.of(threat, x[rows]), margins(y[rows], network.nodes[-1].shape[0])
         with torch.no_grad():
             bounds = interval.bound(network, region, specs)
             scale = network.forward(x[rows].double()).abs().amax(1)
-        share = (time.monotonic() - begin) / len(rows)
+        share = (clock() - begin) / len(rows)
         for i in range(len(rows)):
-            begin = time.monotonic() - share
+            begin = clock() - share
             judge = _Judge(module, x[rows[i : i + 1]], y[rows[i : i + 1]], threat)
             enough = TOLERANCE * max(1.0, float(scale[i]))
             task = Task(
                 network, region.at(slice(i, i + 1)), specs[i : i + 1], torch.arange(specs.shape[1]), enough, judge
             )
-            yield judge.certificate(task, prove(task, bounds[i : i + 1], begin + seconds), time.monotonic() - begin)
+            proof = prove(task, bounds[i : i + 1], Deadline(begin + seconds, clock))
+            yield judge.certificate(task, proof, clock() - begin)
 
 
 def margins(y: Labels, classes: int) -> Tensor:
@@ -173,8 +185,8 @@ class _Judge:
         )
 
 
-def prove(task: Task, by_intervals: Tensor, until: float) -> Proof:
-    """The chain on one row, from the bounds that intervals gave; ``until`` is in seconds of ``time.monotonic``."""
+def prove(task: Task, by_intervals: Tensor, deadline: Deadline) -> Proof:
+    """The chain on one row, from the bounds that intervals gave."""
     if bool(task.region.empty()):
         return Proof("none", -math.inf)
     if task.margin(by_intervals) > task.enough:
@@ -183,46 +195,34 @@ def prove(task: Task, by_intervals: Tensor, until: float) -> Proof:
     witness = task.judge(centre)
     if witness is not None:
         return Proof("none", -math.inf, witness=witness)
-    begin = time.monotonic()
+    begin = deadline.clock()
     with torch.no_grad():
         layers = crown.layers_of(task.network, task.region)
         bounds = torch.fmax(by_intervals, crown.bound(task.network, task.region, layers, task.specs))
-    taken = time.monotonic() - begin
+    taken = deadline.clock() - begin
     if task.margin(bounds) > task.enough:
         return Proof("crown", task.margin(bounds))
-    return _climbed(task, layers, bounds, Deadline(until, taken))
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """How much time there is, and how long bounding the layers takes."""
-
-    until: float
-    pass_seconds: float
-
-    def allows(self, steps: int) -> bool:
-        """Whether so many steps of a climb on all layers stay within their share: each is about two passes."""
-        return 2 * steps * self.pass_seconds < LAYER_SHARE * (self.until - time.monotonic())
-
-
-def _climbed(task: Task, layers: Layers, bounds: Tensor, deadline: Deadline) -> Proof:
-    """The chain from where CROWN's own slopes do not suffice."""
-    last = len(task.network.nodes) - 1
     climb = Climb(task.network, task.region, SLOPE_STEPS, task.enough)
-    better, slopes = climb.bound(layers, last, task.specs)
+    better, slopes = climb.bound(layers, len(task.network.nodes) - 1, task.specs)
     bounds = torch.fmax(bounds, better)
     if task.margin(bounds) > task.enough:
         return Proof("slopes", task.margin(bounds))
-    if deadline.allows(LAYER_STEPS):
-        layers = crown.layers_of(task.network, task.region, Climb(task.network, task.region, LAYER_STEPS, 0.0).ask)
-        better, slopes = climb.bound(layers, last, task.specs)
+    steps = min(LAYER_STEPS, int(LAYER_SHARE * deadline.left() / max(STEP_COST * taken, 1e-9)))
+    if steps >= FEWEST_STEPS:
+        layers = crown.layers_of(task.network, task.region, Climb(task.network, task.region, steps, 0.0).ask)
+        better, slopes = climb.bound(layers, len(task.network.nodes) - 1, task.specs)
         bounds = torch.fmax(bounds, better)
         if task.margin(bounds) > task.enough:
             return Proof("layers", task.margin(bounds))
-    if not any(len(layer.places.index) for layer in layers.relaxations.values() if isinstance(layer, ReLUs)):
-        return Proof("slopes", task.margin(bounds))
+    return _branched(task, layers, slopes, bounds, deadline)
+
+
+def _branched(task: Task, layers: Layers, slopes: dict[int, ReLUs], bounds: Tensor, deadline: Deadline) -> Proof:
+    """The end of the chain, from what the climb left open."""
+    if not any(len(layer.places.index) for layer in slopes.values()):
+        return Proof("layers", task.margin(bounds))
     tree = Tree(task.network, task.region, layers, task.specs, task.enough)
-    found = search(tree, tree.roots(task.open(bounds), slopes), task.judge, deadline.until)
+    found = search(tree, tree.roots(task.open(bounds), slopes), task.judge, deadline)
     if found.witness is not None:
         return Proof("branch", -math.inf, found.questions, found.witness)
     proved = [float(bound) for bound in bounds[0] if bound > task.enough]

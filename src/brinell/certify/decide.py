@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from brinell.certify import interval
+from brinell.certify.branch import Clock, Deadline
 from brinell.certify.chain import TOLERANCE, Method, Task, prove
 from brinell.certify.descent import lowered
 from brinell.certify.graph import Network, network_of
@@ -34,15 +35,17 @@ class Verdict:
     margin: float
     """Lower bound of the least excess of any case, in units of the inequalities; minus infinity where there is none."""
     seconds: float
-    """Of wall-clock time."""
+    """By the clock."""
     witness: Inputs | None
     """In float32, one row."""
     text: str
     """The witness as the competition's tools write it; empty where there is none."""
 
 
-def decide(net: OnnxNet, asked: Property, *, seconds: float, network: Network | None = None) -> Verdict:
-    """The verdict on a property of a net, within about ``seconds`` of wall-clock time.
+def decide(
+    net: OnnxNet, asked: Property, *, seconds: float, network: Network | None = None, clock: Clock = time.monotonic
+) -> Verdict:
+    """The verdict on a property of a net, within about ``seconds`` of the ``clock``'s time.
 
     Cases with the same box are decided together. ``network`` saves reading the module again.
 
@@ -51,7 +54,7 @@ def decide(net: OnnxNet, asked: Property, *, seconds: float, network: Network | 
     BadInput
         If the net and the property do not fit, or bounds of the net are not known.
     """
-    begin = time.monotonic()
+    begin = clock()
     network = network or network_of(net.module, net.shape)
     found = (math.prod(net.shape), network.nodes[-1].shape[0])
     if found != (asked.inputs, asked.outputs):
@@ -68,15 +71,15 @@ def decide(net: OnnxNet, asked: Property, *, seconds: float, network: Network | 
         enough = TOLERANCE * question.scale()
         witness = lowered(question.region, question.excess, question.judge)
         if witness is not None:
-            return question.violated("descent", witness, begin)
+            return question.violated("descent", witness, clock() - begin)
         task = question.task(network, enough)
         with torch.no_grad():
             bounds = interval.bound(task.network, task.region, task.specs)
-        proof = prove(task, bounds, begin + seconds)
+        proof = prove(task, bounds, Deadline(begin + seconds, clock))
         if proof.witness is not None:
-            return question.violated(proof.method, proof.witness, begin)
+            return question.violated(proof.method, proof.witness, clock() - begin)
         margin, method, holds = min(margin, proof.margin), proof.method, holds and proof.margin > enough
-    return Verdict("holds" if holds else "unknown", method, margin, time.monotonic() - begin, None, "")
+    return Verdict("holds" if holds else "unknown", method, margin, clock() - begin, None, "")
 
 
 def _by_box(cases: tuple[Case, ...]) -> list[list[Case]]:
@@ -127,12 +130,12 @@ class _Question:
                     return alone
         return None
 
-    def violated(self, method: Method | Literal["descent"], witness: Inputs, begin: float) -> Verdict:
+    def violated(self, method: Method | Literal["descent"], witness: Inputs, seconds: float) -> Verdict:
         """The verdict that a witness gives."""
         with torch.no_grad():
             scores = self.net.module(witness)
         text = counterexample(witness.flatten().double().numpy(), scores.flatten().double().numpy())
-        return Verdict("violated", method, -math.inf, time.monotonic() - begin, witness, text)
+        return Verdict("violated", method, -math.inf, seconds, witness, text)
 
 
 def _inside(end: Tensor, towards: float) -> Tensor:

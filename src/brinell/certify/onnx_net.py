@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -74,12 +73,12 @@ def read(path: Path) -> OnnxNet:
         graph = onnx.load(path).graph
     except Exception as error:
         raise _refused(path, f"a file that cannot be read: {error}", "Give an ONNX file.") from error
-    weights = {held.name: _tensor(numpy_helper.to_array(held)) for held in graph.initializer}
+    weights = {held.name: torch.tensor(numpy_helper.to_array(held)) for held in graph.initializer}
     operations = []
     for node in graph.node:
         settings = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Constant":
-            weights[node.output[0]] = _tensor(numpy_helper.to_array(settings["value"]))
+            weights[node.output[0]] = torch.tensor(numpy_helper.to_array(settings["value"]))
         elif node.op_type in OPERATIONS and len(node.output) == 1:
             operations.append(Operation(node.op_type, tuple(node.input), node.output[0], settings))
         else:
@@ -104,10 +103,6 @@ def _try(path: Path, module: OnnxModule, shape: tuple[int, ...]) -> None:
         raise _refused(path, f"a net that cannot be evaluated: {error}", "Export it with plain settings.") from error
     if rows != 2:
         raise _refused(path, f"{rows} outputs for 2 rows", "Export a net that treats each row by itself.")
-
-
-def _tensor(array: np.ndarray[Any, Any]) -> Tensor:
-    return torch.from_numpy(np.array(array))
 
 
 def _refused(path: Path, got: str, remedy: str) -> BadInput:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from brinell.errors import BadInput
 
-Expression = str | list["Expression"]
+Expression = object
+"""A word or a list of expressions, nested as the brackets are."""
 Vector = NDArray[np.float64]
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _VARIABLE = re.compile(r"([XY])_(\d+)")
@@ -94,7 +95,7 @@ def parse(text: str) -> Property:
 
 def _expressions(text: str) -> Iterator[Expression]:
     """The nested lists of a file; what follows a semicolon is a comment."""
-    stack: list[list[Expression]] = [[]]
+    stack: list[list[object]] = [[]]
     for token in _TOKEN.findall(re.sub(r";[^\n]*", "", text)):
         if token == "(":
             stack.append([])
@@ -206,7 +207,7 @@ def _bound(draft: _Draft, one: Linear) -> None:
 
 
 def _written(said: Expression) -> str:
-    text = said if isinstance(said, str) else f"({' '.join(_written(part) for part in said)})"
+    text = f"({' '.join(_written(part) for part in said)})" if isinstance(said, list) else str(said)
     return text if len(text) < 80 else f"{text[:77]}…"
 
 
