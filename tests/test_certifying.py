@@ -67,6 +67,10 @@ def test_the_record_verifies_and_says_both(
     )
     said = json.loads((folder / "result.json").read_text("utf-8"))
     assert said["certified_accuracy"]["count"] == certified.figures.certified_accuracy.count
+    assert main(["report", str(folder), "--format", "html"]) == 0
+    capsys.readouterr()
+    page = (folder / "report.html").read_text("utf-8")
+    assert f"{certified.figures.status['standing']:,} rows are unresolved in between" in page
     for kind in ("markdown", "latex"):
         assert main(["report", str(folder), "--format", kind]) == 0
         assert "lower bound" in capsys.readouterr().out

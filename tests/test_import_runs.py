@@ -109,6 +109,12 @@ def test_an_import_is_verified_and_reported(imports, points, capsys, tmp_path):
         assert "6 of 35 successes were wrong before any attack" in out
         assert "their success rate: not in the file; by their rule 0.583333" in out
         assert "of this run 0.537037 (29/54" in out
+    assert main(["report", str(imports.run), "--format", "html"]) == 0
+    capsys.readouterr()
+    page = " ".join((imports.run / "report.html").read_text("utf-8").split())
+    assert "imported: arrays, 60 rows, " in page
+    assert "6 of 35 successes were wrong before any attack" in page
+    assert "Their success rate: not in the file; by their rule 0.583333" in page
     # nothing that is said of the file can be changed unseen
     manifest = read_manifest(imports.run)
     write_manifest(imports.run, manifest.model_copy(update={"imported": None}))

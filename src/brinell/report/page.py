@@ -11,9 +11,10 @@ from brinell.report.citations import papers_of
 from brinell.report.coverage import not_covered
 from brinell.report.curves import charts_of
 from brinell.report.embedded import MOST_ROWS, as_script, embedded
+from brinell.report.imported import head_line
 from brinell.report.pictures import Pictures, pictures_of
 from brinell.report.repeating import command_of, reproduction_facts
-from brinell.report.text import stage_columns
+from brinell.report.text import certified_line, stage_columns
 from brinell.result import Reading
 from brinell.spec import written
 
@@ -46,6 +47,8 @@ def html_page(reading: Reading) -> str:
         reading=reading,
         outcome=outcome_of(reading.diagnoses),
         manifest=manifest,
+        imported_from="" if manifest.imported is None else head_line(manifest.imported),
+        certified_by="" if manifest.certified is None else certified_line(manifest.certified),
         figures=reading.figures,
         say=sections,
         columns=stage_columns(reading),
