@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import brinell
 import small_net
 import small_runs
 from brinell.certifying import certify_run
@@ -126,6 +127,19 @@ def test_other_models_and_rows_are_refused(folder: Path) -> None:
         with pytest.raises(BadInput, match="run"):
             certify_run(other, folder, seconds=1.0)
     assert (folder / "manifest.json").read_bytes() == before
+
+
+def test_half_precision_is_refused(tmp_path: Path) -> None:
+    """Its rounding is larger than the slack."""
+    x, y = small_net.rows()
+    model = small_net.load().half()
+    threat = Threat("linf", EPS)
+    options = {"seed": 0, "outputs": "logits", "rows": "all", "layout": "as-is", "size": 60}
+    half = subject_of(model, x.float(), y, threat=threat, suite="fgsm", **options)
+    result = brinell.evaluate(model, x.float(), y, threat=threat, suite="fgsm", out=tmp_path / "half")
+    with pytest.raises(BadInput, match="below float32"):
+        certify_run(half, tmp_path / "half", seconds=1.0)
+    assert result.reading.certificates == ()
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,7 @@ def _check(reading: Reading, subject: Subject) -> None:
         ("outputs", manifest.model["outputs"], "logits"),
         ("outputs", subject.model.outputs, "logits"),
         ("draws", "draws" in manifest.suite, False),
+        ("a precision below float32", subject.model.own_dtype.itemsize < 4, False),
     )
     for name, got, expected in wanted:
         if got != expected:
