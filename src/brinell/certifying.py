@@ -14,15 +14,16 @@ from filelock import FileLock
 
 from brinell.certify.chain import Certificate, certify
 from brinell.certify.graph import network_of
+from brinell.claim import threat_of
 from brinell.errors import BadInput
 from brinell.geometry import distance
 from brinell.ledger import LEDGER, Ledger
 from brinell.losses import margin_of
-from brinell.manifest import DERIVED, Certified, Manifest, write_manifest
+from brinell.manifest import DERIVED, Certified, Manifest, file_digests, write_manifest
 from brinell.opening import locked
 from brinell.points import ORIGINALS, WITNESSES, PointFile
 from brinell.records import CertificateRecord, RowRecord
-from brinell.result import Reading, conclude, read_run
+from brinell.result import SEALED, Reading, conclude, read_run
 from brinell.subject import Subject
 
 METHOD = "chain"
@@ -68,6 +69,8 @@ def _check(reading: Reading, subject: Subject) -> None:
     manifest = reading.manifest
     wanted: tuple[tuple[str, object, object], ...] = (
         ("state", manifest.state, "complete"),
+        ("files", file_digests(reading.folder, SEALED) if manifest.files else {}, manifest.files),
+        ("threat model", threat_of(manifest).describe(), subject.threat.describe()),
         ("model fingerprint", manifest.model["fingerprint"], subject.model.fingerprint()),
         ("rows", manifest.data["digest"], subject.rows.digest()),
         ("outputs", manifest.model["outputs"], "logits"),

@@ -318,7 +318,7 @@ class Claim(_Part):
         figure = f"{head} {self.figure}{errors}"
         if self.outcome == "invalid" and not open_:
             figure = f"no {bound}: refused, for {', '.join(self.findings)}"
-        if self.certified is not None:
+        if self.certified is not None and (self.outcome != "invalid" or open_):
             figure = f"certified, at least {self.certified} | {figure}"
         parts = [figure, self._rows(), self.threat.describe(), self.suite.describe()]
         parts += [self._model(), self.cost.describe()]

@@ -25,6 +25,10 @@ def compare(first: Account, second: Account) -> Verdict:
         names = [account.claim.data.known_as or account.claim.data.name for account in (first, second)]
         reason = f"{first.name} is on {names[0]}, {second.name} on {names[1]}."
         return Verdict("cannot conclude", None, (reason,), differs=("data",))
+    for account in (first, second):
+        if account.claim.outcome == "invalid" and not account.claim.state:
+            reason = f"{account.name}: its figure is refused, for {', '.join(account.claim.findings)}."
+            return Verdict("cannot conclude", None, (*told(first, second), reason))
     proven = _by_bounds(first, second)
     if proven.outcome == "more robust":
         return proven

@@ -153,7 +153,7 @@ def certify(
     folder: Path,
     /,
     *,
-    seconds: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 20.0,
+    seconds: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=10**9))] = 20.0,
     model: str | None = None,
     data: str | None = None,
     quiet: bool = False,

@@ -94,9 +94,7 @@ def wrong_gradients(run: Evidence) -> Found:
     Means: the backward pass is not that of the model: rounded or replaced, zero, negated, random.
     Do: attack through a stated backward (`brinell.adaptive.bpda`), and believe no figure without it.
     """
-    if "stated-backward" in run.manifest.findings:
-        return Found(None, run.manifest.findings["stated-backward"])
-    return _found_before(run, "wrong-gradients", "the margin changes as its gradient says")
+    return _of_gradients(run, "wrong-gradients", "the margin changes as its gradient says")
 
 
 def short_sighted_gradients(run: Evidence) -> Found:
@@ -106,9 +104,7 @@ def short_sighted_gradients(run: Evidence) -> Found:
     Means: the backward pass is right and says little at the attack's scale: an oscillating or switching score.
     Do: a first step as large as the ball, losses without scale (DLR), more queries without gradients.
     """
-    if "stated-backward" in run.manifest.findings:
-        return Found(None, run.manifest.findings["stated-backward"])
-    return _found_before(
+    return _of_gradients(
         run, "short-sighted-gradients", "the margin changes as its gradient says across a quarter of the ball"
     )
 
@@ -133,6 +129,8 @@ def misleading_gradients(run: Evidence) -> Found:
         return Found(None, "not made for randomised models, or at eps 0")
     rows = counts["rows"]
     losses = [name for name in counts if name != "rows"]
+    if not rows:
+        return Found(None, "no row tried was right before any attack")
     said = "; ".join(f"{name} leaves {counts[name]} of {rows}" for name in losses)
     misled = [name for name in losses if f"misleading-gradients of {name}" in run.manifest.findings]
     return Found("margin" in misled, f"with no limit but the box, {said} rows right")
@@ -212,7 +210,11 @@ def weak_suite(run: Evidence) -> Found:
     attacks = run.manifest.suite["attacks"]
     losses = {table.get("loss", table["attack"]) for table in attacks if table["attack"] not in GRADIENT_FREE}
     blind = not any(table["attack"] in GRADIENT_FREE for table in attacks)
-    lacking = ["no attack without gradients"] * blind + ["no second loss"] * (len(losses) < 2)
+    if run.manifest.imported is not None:
+        return Found(True, "the points were made elsewhere, and by what is not known")
+    aimed = any(_aims(table) and table.get("targets", 1) > 1 for table in attacks)
+    single = ["no attack with gradients"] if not losses else ["no second loss"] * (len(losses) < 2 and not aimed)
+    lacking = ["no attack without gradients"] * blind + single
     suite = f"suite {run.manifest.suite['name']}"
     return Found(bool(lacking), f"{suite} has {' and '.join(lacking) or 'attacks with and without gradients'}")
 
@@ -278,6 +280,8 @@ def few_targets(run: Evidence) -> Found:
     if not ranks:
         return Found(None, "not made for so few classes")
     tried = max((table.get("targets", 0) for table in run.manifest.suite["attacks"] if _aims(table)), default=0)
+    if not tried:
+        return Found(None, "no attack of the suite aims at a class")
     beyond = sum(rank > tried for rank in ranks)
     return Found(
         beyond > FAR_TARGETS * len(ranks),
@@ -314,13 +318,22 @@ def clamped_inputs(run: Evidence) -> Found:
     )
 
 
+def _of_gradients(run: Evidence, check: str, otherwise: str) -> Found:
+    """What the comparison with differences found, where it was made."""
+    if "stated-backward" in run.manifest.findings:
+        return Found(None, run.manifest.findings["stated-backward"])
+    if not run.manifest.unbounded:
+        return Found(None, "not made for randomised models, or at eps 0")
+    return _found_before(run, check, otherwise)
+
+
 def _found_before(run: Evidence, check: str, otherwise: str) -> Found:
     said = run.manifest.findings.get(check)
     return Found(said is not None, said or otherwise)
 
 
 def _aims(table: dict[str, object]) -> bool:
-    return table["attack"] == "fab-t" or str(table.get("loss", "")).startswith("targeted")
+    return table["attack"] in ("fab-t", "a3") or str(table.get("loss", "")).startswith("targeted")
 
 
 CHECKS: tuple[tuple[Weight, Callable[[Evidence], Found]], ...] = (
