@@ -37,11 +37,10 @@ def _found(ready: Readiness) -> list[Diagnosis]:
         if name in BEFORE:
             said = ready.findings.get(name)
             found.append(Diagnosis(name, weight, said is not None, said or "not raised", says.means, says.advice))
-        elif name == "misleading-gradients":
-            raised = [said for key, said in ready.findings.items() if key.startswith(name)]
-            found.append(
-                Diagnosis(name, weight, bool(raised), "; ".join(raised) or "not raised", says.means, says.advice)
-            )
+        elif name in ("misleading-gradients", "saturated-cross-entropy"):
+            margin, saturated = (ready.findings.get(f"misleading-gradients of {loss}") for loss in ("margin", "ce"))
+            said = margin if name == "misleading-gradients" else saturated if margin is None else None
+            found.append(Diagnosis(name, weight, said is not None, said or "not raised", says.means, says.advice))
     return found
 
 
