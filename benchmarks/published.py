@@ -26,16 +26,38 @@ def trades_mnist(folder: Path) -> tuple[nn.Module, NDArray[np.float32], NDArray[
     return nn.Sequential(extractor, nn.Flatten(), classifier).eval(), x, arrays["y"].astype(np.int64)
 
 
-def mnist_a_adv(folder: Path) -> tuple[nn.Module, NDArray[np.float32], NDArray[np.int64]]:
-    """auto_LiRPA's adversarially trained MNIST net and all 10,000 test rows in [0, 1]."""
-    net = nn.Sequential(
-        nn.Conv2d(1, 16, 4, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 4, 2, 1), nn.ReLU(), nn.Flatten(),
-        nn.Linear(1568, 100), nn.ReLU(), nn.Linear(100, 10),
-    )  # fmt: skip
-    net.load_state_dict(load_file(folder / "models" / "mnist_a_adv.safetensors"))
+def mnist_net(folder: Path, name: str) -> tuple[nn.Module, NDArray[np.float32], NDArray[np.int64]]:
+    """A small MNIST net of auto_LiRPA's examples (``NETS``) and all 10,000 test rows in [0, 1]."""
+    net = NETS[name]()
+    net.load_state_dict(load_file(folder / "models" / f"{name}.safetensors"))
     arrays = np.load(folder / "mnist_test.npz")
     x = arrays["x"].reshape(-1, 1, 28, 28).astype(np.float32) / np.float32(255)
     return net.eval(), x, arrays["y"].astype(np.int64)
+
+
+def mnist_a_adv(folder: Path) -> tuple[nn.Module, NDArray[np.float32], NDArray[np.int64]]:
+    """auto_LiRPA's adversarially trained MNIST net and all 10,000 test rows in [0, 1]."""
+    return mnist_net(folder, "mnist_a_adv")
+
+
+def _two_convolutions(first: int, hidden: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(1, first, 4, 2, 1), nn.ReLU(), nn.Conv2d(first, 2 * first, 4, 2, 1), nn.ReLU(), nn.Flatten(),
+        nn.Linear(98 * first, hidden), nn.ReLU(), nn.Linear(hidden, 10),
+    )  # fmt: skip
+
+
+def _three_layers() -> nn.Sequential:
+    layers = (nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10))
+    return nn.Sequential(nn.Flatten(), *layers)
+
+
+NETS = {
+    "mnist_a_adv": lambda: _two_convolutions(16, 100),
+    "kw_mnist": lambda: _two_convolutions(16, 100),
+    "mnist_cnn_small": lambda: _two_convolutions(8, 256),
+    "mnist_fc_3layer": _three_layers,
+}
 
 
 class Graph(nn.Module):
