@@ -12,8 +12,9 @@ from scipy.stats import norm
 import small_runs
 from brinell.claims.account import Account
 from brinell.claims.bounds import bounds_of, holds_within, robust_accuracy
-from brinell.claims.claim import Claim, ThreatModel
+from brinell.claims.claim import Claim
 from brinell.claims.compare import compare
+from brinell.claims.conditions import ThreatModel
 from brinell.claims.files import claim_from, read_claim, schema, written
 from brinell.claims.groups import grouped
 from brinell.claims.questions import not_concluded, questions

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from brinell.claims.claim import AttackSuite, Claim, ClaimedModel, Cost, Data, Figure, ThreatModel
+from brinell.claims.claim import Claim
+from brinell.claims.conditions import AttackSuite, ClaimedModel, Cost, Data, ThreatModel
+from brinell.claims.figure import Figure
 from brinell.diagnose.diagnosis import Diagnosis, outcome_of
 from brinell.frequencies import Frequency, RandomisedFigures
 from brinell.manifest import Manifest

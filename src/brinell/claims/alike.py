@@ -2,7 +2,7 @@
 
 from brinell.claims.account import Account, common_rows, rows_of
 from brinell.claims.bounds import robust_accuracy
-from brinell.claims.claim import Figure
+from brinell.claims.figure import Figure
 from brinell.claims.verdict import Paired, Verdict, points
 from brinell.statistics import LEVEL, clopper_pearson, mcnemar, paired_difference, unpaired_difference
 

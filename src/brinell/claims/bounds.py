@@ -8,7 +8,9 @@ holds less.
 import math
 from dataclasses import dataclass
 
-from brinell.claims.claim import Claim, Figure, ThreatModel
+from brinell.claims.claim import Claim
+from brinell.claims.conditions import ThreatModel
+from brinell.claims.figure import Figure
 
 SLACK = 1e-6
 """Relative tolerance between two radii that were written differently."""

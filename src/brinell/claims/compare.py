@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from brinell.claims.account import Account, common_rows, rows_of, same_data
 from brinell.claims.alike import measured_alike, told
 from brinell.claims.bounds import Bound, bounds_of, holds_within, robust_accuracy, same_radius
-from brinell.claims.claim import AttackSuite, ThreatModel
+from brinell.claims.conditions import AttackSuite, ThreatModel
 from brinell.claims.differences import differences
 from brinell.claims.verdict import Verdict
 from brinell.statistics import clopper_pearson

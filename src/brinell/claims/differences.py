@@ -3,7 +3,8 @@
 from brinell.budget import Budget
 from brinell.claims.account import Account, plain, rows_of, same_data
 from brinell.claims.bounds import robust_accuracy, same_radius
-from brinell.claims.claim import AttackSuite, Claim
+from brinell.claims.claim import Claim
+from brinell.claims.conditions import AttackSuite
 
 Alike = bool | None
 """Whether a field is the same; None where one claim leaves it out."""

@@ -11,8 +11,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from brinell.claims.claim import AttackSuite, Claim, ClaimedModel, Figure, ThreatModel
-from brinell.claims.claim import Data as ClaimedData
+from brinell.claims.claim import Claim
+from brinell.claims.conditions import AttackSuite, ClaimedModel, ThreatModel
+from brinell.claims.conditions import Data as ClaimedData
+from brinell.claims.figure import Figure
 from brinell.errors import BadInput
 
 PREFIX = "robustbench:"
