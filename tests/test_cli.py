@@ -234,6 +234,13 @@ def test_plan_covers_what_the_run_then_takes(brinell: Call, run: Path, tmp_path:
     assert cost["backwards"] <= said["most"]["backwards"]
 
 
+@pytest.mark.parametrize(("budget", "passes"), [("10/row", 10 * 40), ("150", 150), ("2h", None), ("1G", None)])
+def test_plan_says_where_the_budget_ends_it(brinell: Call, budget: str, passes: int | None) -> None:
+    """PGD-50 on 40 rows takes 1 + 51 + 50 passes a row at most."""
+    said = json.loads(brinell("plan", "--rows", "0:40", "--suite", "pgd", "--budget", budget, "--json")[1])
+    assert (said["cut_at"] or {}).get("passes") == passes
+
+
 def test_plan_refuses_what_a_run_would(brinell: Call, tmp_path: Path) -> None:
     code, out, err = brinell("plan", *options_with(tmp_path, "--eps", "8"))
     assert (code, out) == (2, "")

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import torch
 
 from brinell.attacks.catalogue import title
+from brinell.budget import Budget
 from brinell.losses import CROSS_ENTROPY
+from brinell.opening import refuse_small
 from brinell.preflight import preflight
 from brinell.queries import Cost
 from brinell.subject import Subject
@@ -34,7 +36,24 @@ class Plan:
     """One forward pass of one row, in a full batch."""
     gradient_seconds: float
     """One forward and one backward pass of one row, in a full batch."""
+    budget: Budget | None
+    """What may be spent; None: what the suite asks for."""
     notes: tuple[str, ...]
+
+    @property
+    def cut_at(self) -> tuple[int, float] | None:
+        """After how many passes, and about what time, the budget ends the attacks if every row stands; None: it does not.
+
+        A pass of a cut run is taken for the mean pass of the whole one.
+        """
+        passes = self.most.forwards + self.most.backwards
+        if self.budget is None:
+            return None
+        allowed, seconds = self.budget.passes(self.rows), self.budget.seconds
+        if seconds is not None:
+            allowed = int(passes * seconds / max(self.most_seconds, 1e-9))
+        assert allowed is not None
+        return (allowed, self.most_seconds * allowed / passes) if allowed < passes else None
 
     @property
     def most_seconds(self) -> float:
@@ -52,6 +71,8 @@ def plan_of(subject: Subject) -> Plan:
         As a run would, before its first attack.
     """
     subject.suite.check(subject.threat.norm)
+    if subject.budget is not None:
+        refuse_small(subject.budget, subject)
     asked = subject.suite.within(subject.threat.norm)
     ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
     suite = asked.fit(ready.classes)
@@ -69,6 +90,7 @@ def plan_of(subject: Subject) -> Plan:
         least_forwards=(3 if suite.draws is None else 2 * suite.draws.score) * rows,
         forward_seconds=forward,
         gradient_seconds=gradient,
+        budget=subject.budget,
         notes=(*ready.notes, *asked.replacements(suite)),
     )
 

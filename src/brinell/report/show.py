@@ -131,6 +131,10 @@ def plan_as_text(plan: Plan) -> None:
         f"gradient of one row in batches of {plan.batch_size}.",
         soft_wrap=True,
     )
+    if plan.budget is not None:
+        cut = plan.cut_at
+        end = "does not end them before" if cut is None else f"ends them after {cut[0]:,}, some {_duration(cut[1])} here"
+        console.print(f"The budget of {plan.budget} {end}, if every row stands.", soft_wrap=True)
     for note in plan.notes:
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
 
@@ -148,6 +152,8 @@ def plan_as_json(plan: Plan) -> None:
         "least": {"forwards": plan.least_forwards},
         "forward_seconds": plan.forward_seconds,
         "gradient_seconds": plan.gradient_seconds,
+        "budget": None if plan.budget is None else plan.budget.text,
+        "cut_at": None if plan.cut_at is None else {"passes": plan.cut_at[0], "seconds": plan.cut_at[1]},
         "notes": list(plan.notes),
     }
     print(json.dumps(table, indent=2))
