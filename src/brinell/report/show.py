@@ -133,7 +133,9 @@ def plan_as_text(plan: Plan) -> None:
     )
     if plan.budget is not None:
         cut = plan.cut_at
-        end = "does not end them before" if cut is None else f"ends them after {cut[0]:,}, some {_duration(cut[1])} here"
+        end = (
+            "does not end them before" if cut is None else f"ends them after {cut[0]:,}, some {_duration(cut[1])} here"
+        )
         console.print(f"The budget of {plan.budget} {end}, if every row stands.", soft_wrap=True)
     for note in plan.notes:
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
