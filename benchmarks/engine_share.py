@@ -60,7 +60,7 @@ def main() -> None:
                 layout="as-is", size=given.batch_size,
             )  # fmt: skip
             run = begin(subject, Path(folder) / "run")
-            size = run.engine.batch_size
+            size = run.oracle.batch_size
             batch = torch.from_numpy(np.ascontiguousarray(x[:size])), torch.from_numpy(y[:size])
             before = bare_seconds(model, *batch, batches=30)
             clock = Stopwatch()

@@ -203,5 +203,5 @@ def finish_or_die(run: Run) -> None:
 
 def die(run: Run) -> None:
     abandon(run)
-    if run.candidates is not None:
-        run.candidates.close()
+    if run.recording.candidates is not None:
+        run.recording.candidates.close()

@@ -115,7 +115,7 @@ def small_subject() -> Subject:
 def abandon(run: Run) -> None:
     """Let go of a run's files without closing it, as a kill does."""
     run.ledger.release()
-    for points in (run.witnesses, run.originals, run.clean_logits):
+    for points in (run.recording.witnesses, run.recording.originals, run.recording.clean_logits):
         points.close()
     run.lock.release()
 

@@ -437,13 +437,13 @@ def test_time_spent_before_an_interruption_counts(tmp_path: Path, clock: Clock) 
 
 def batches_of(run: Run) -> list[object]:
     """Will hold what each batch from now on brings."""
-    seen, record = list[object](), run._record
+    seen, record = list[object](), run.recording.record
 
     def recording(assignment: Any, step: Any) -> None:
         seen.append(step)
         record(assignment, step)
 
-    run._record = recording  # type: ignore[method-assign]
+    run.recording.record = recording  # type: ignore[method-assign]
     return seen
 
 

@@ -11,11 +11,13 @@ from torch import Tensor, nn
 
 from brinell.attacks.fgsm import FGSM
 from brinell.attacks.pgd import PGD
-from brinell.engine import Clean, Engine, is_out_of_memory
+from brinell.engine import Engine
 from brinell.errors import EXIT_MODEL_FAILED, ModelFailed
+from brinell.flight import Clean
 from brinell.geometry import NORMS, Norm
 from brinell.losses import CROSS_ENTROPY, DLR, MARGIN, TARGETED_MARGIN
 from brinell.models.torch_model import TorchModel
+from brinell.oracle import Oracle, is_out_of_memory
 from brinell.queries import Cost, Given, Gradient, Scores, Search
 from brinell.random import Noise
 from brinell.suites.programme import Assignment
@@ -314,7 +316,7 @@ def test_rows_are_fetched_as_they_are_let_in():
         index = torch.tensor(list(rows))
         return Clean(clean.x[index], clean.y[index], clean.logits[index])
 
-    engine = Engine(model, LINF, 2, 0, 4)
+    engine = Engine(Oracle(model, 2, 0, 4), LINF)
     steps = engine.run(Assignment(0, 0, only(lambda x: x, lambda x: x), 0, list(range(40))), fetch)
     next(steps)
     assert len(fetched) <= 12
@@ -639,17 +641,17 @@ def test_running_out_of_memory_halves_the_batch_and_changes_nothing_else(most, g
     x, y = steps_data(falls)
     model = TorchModel(small)
     clean = Clean(x, y, model.scores(x))
-    engine = Engine(model, threat, 2, 0, 8)
+    engine = Engine(Oracle(model, 2, 0, 8), threat)
     run = on(engine, attack, clean)
     well = trial(Threshold(), threat, attack, (x, y), batch_size=8)
     assert {record.row: record for record in run.attempted} == {record.row: record for record in well.attempted}
     assert run.claims.keys() == well.claims.keys()
     assert all(torch.equal(claim.point, well.claims[row].point) for row, claim in run.claims.items())
     # 8, then 4, 2, 1 as need be
-    assert engine.batch_size == {1: 1, 2: 2, 3: 2, 5: 4}[most]
+    assert engine.oracle.batch_size == {1: 1, 2: 2, 3: 2, 5: 4}[most]
     # the batch that ran out is halved down to what fits; no later one is too large
     assert sum(size > most for size in small.sizes) <= 7
-    assert max(small.sizes[16:]) <= engine.batch_size
+    assert max(small.sizes[16:]) <= engine.oracle.batch_size
 
 
 def test_running_out_of_memory_on_one_row_stops_the_run():
@@ -673,23 +675,23 @@ def test_what_running_out_of_memory_looks_like(error, is_one):
 
 def test_scores_outside_an_attack_are_batched_and_survive_failures():
     counting = Counting(Raising(3, clean=0))
-    engine = Engine(TorchModel(counting), LINF, 2, 0, 4)
+    oracle = Oracle(TorchModel(counting), 2, 0, 4)
     x, _ = zeros(10)
-    scores = engine.scores(x)
+    scores = oracle.scores(x)
     assert scores.shape == (10, 2)
     assert scores.isnan().any(dim=1).tolist() == [row == 3 for row in range(10)]
     good = torch.arange(10) != 3
     assert torch.equal(scores[good], Threshold()(x).detach()[good])
     assert max(counting.batches) == 4
-    assert engine.scores(x[:0]).shape == (0, 2)
+    assert oracle.scores(x[:0]).shape == (0, 2)
 
 
 def test_scores_run_out_of_memory_too():
     small = Raising(most=2, clean=0)
-    engine = Engine(TorchModel(small), LINF, 2, 0, 8)
+    oracle = Oracle(TorchModel(small), 2, 0, 8)
     x, _ = zeros(10)
-    assert torch.equal(engine.scores(x), Threshold()(x).detach())
-    assert engine.batch_size == 2
+    assert torch.equal(oracle.scores(x), Threshold()(x).detach())
+    assert oracle.batch_size == 2
 
 
 # --- attacks that fail
@@ -886,7 +888,7 @@ def test_the_run_stops_where_its_consumer_does():
     x, y = zeros(12)
     model = TorchModel(counting)
     clean = Clean(x, y, model.scores(x))
-    engine = Engine(model, LINF, 2, 0, 4)
+    engine = Engine(Oracle(model, 2, 0, 4), LINF)
     steps: Iterator[object] = engine.run(
         Assignment(0, 0, only(lambda x: moved(x, 0.08)), 0, list(range(12))),
         lambda rows: Clean(clean.x[list(rows)], clean.y[list(rows)], clean.logits[list(rows)]),

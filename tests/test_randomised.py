@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from brinell import Threat
 from brinell.attacks.fab import FAB, FABT
 from brinell.draws import Draws
-from brinell.engine import Engine, Looks, Purpose
+from brinell.engine import Engine
 from brinell.errors import BadInput
 from brinell.evaluation import Result, open_run
 from brinell.flight import Clean
@@ -27,6 +27,7 @@ from brinell.losses import MARGIN
 from brinell.models.torch_model import TorchModel
 from brinell.opening import begin
 from brinell.opening import resume as reopened
+from brinell.oracle import Looks, Oracle, Purpose
 from brinell.plan import plan_of
 from brinell.queries import Answer, Cost, Given, Gradient, Gradients, Scores, Search
 from brinell.random import Noise, stream_key
@@ -352,11 +353,11 @@ def test_whatever_a_model_draws_from_comes_back_with_its_seed(draw: Callable[[Te
     before = random_state()
 
     def said(*, session: int = 1, purpose: Purpose = "score", skip: int = 0) -> Tensor:
-        engine = Engine(model, Threat("linf", 0.1, *BOX), 2, 7, 64, draws=Draws(), session=session)
+        oracle = Oracle(model, 2, 7, 64, draws=Draws(), session=session)
         with model.undisturbed():
             for _ in range(skip):
-                engine.looks(x, y, 1, "score")
-            return engine.looks(x, y, 3, purpose).logits
+                oracle.looks(x, y, 1, "score")
+            return oracle.looks(x, y, 3, purpose).logits
 
     first = said()
     assert torch.equal(said(), first)
@@ -502,7 +503,8 @@ class Walk:
 
 
 def randomised_engine(module: nn.Module, attack: int = 2, kept: int = 2) -> Engine:
-    return Engine(TorchModel(module), Threat("linf", 0.1, *BOX), 2, 0, 64, draws=Draws(attack=attack, kept=kept))
+    oracle = Oracle(TorchModel(module), 2, 0, 64, draws=Draws(attack=attack, kept=kept))
+    return Engine(oracle, Threat("linf", 0.1, *BOX))
 
 
 def clean(count: int) -> Clean:
@@ -593,14 +595,14 @@ class Squared(First):
 # --- which candidate is chosen
 
 
-class Known(Engine):
-    """An engine whose model is right on a point with the probability that is its first feature.
+class Known(Oracle):
+    """An oracle whose model is right on a point with the probability that is its first feature.
 
     The margin of its mean logits is the point's second feature; NaN there stands for logits that are none.
     """
 
     def __init__(self) -> None:
-        super().__init__(TorchModel(First()), Threat("linf", 0.1), 2, 0, 64)
+        super().__init__(TorchModel(First()), 2, 0, 64)
         self.asked: list[tuple[int, int, Purpose]] = []
         self.dice = torch.Generator().manual_seed(1)
 
@@ -613,17 +615,17 @@ class Known(Engine):
 
 
 def candidates(chances: list[list[float]], margins: list[list[float]] | None = None) -> Tensor:
-    """Points of the known engine, ``(row, candidate, 2)``."""
+    """Points of the known oracle, ``(row, candidate, 2)``."""
     p = torch.tensor(chances, dtype=torch.float64)
     return torch.stack([p, torch.zeros_like(p) if margins is None else torch.tensor(margins, dtype=p.dtype)], dim=2)
 
 
 def choose(
-    engine: Known, points: Tensor, offered: Tensor | None = None, draws: Draws | None = None
+    oracle: Known, points: Tensor, offered: Tensor | None = None, draws: Draws | None = None
 ) -> tuple[list[int], Any]:
     everything = torch.ones(points.shape[:2], dtype=torch.bool)
     y = torch.zeros(len(points), dtype=torch.int64)
-    said = halved(engine, points, everything if offered is None else offered, y, draws or Draws(), "select")
+    said = halved(oracle, points, everything if offered is None else offered, y, draws or Draws(), "select")
     return said.place.tolist(), said
 
 
@@ -633,11 +635,11 @@ def test_the_one_that_is_right_least_often_is_chosen() -> None:
     for row in range(9):
         chances[row][row] = 0.4
         chances[row][(row + 3) % 9] = 0.7
-    engine = Known()
-    places, said = choose(engine, candidates(chances))
+    oracle = Known()
+    places, said = choose(oracle, candidates(chances))
     assert places == list(range(9))
     rounds = Draws().rounds(9)
-    assert engine.asked == [(9 * left, more, "select") for left, more in rounds]
+    assert oracle.asked == [(9 * left, more, "select") for left, more in rounds]
     assert said.draws == 100
     assert said.forwards == 9 * sum(left * more for left, more in rounds)
     # right in about 40 of the 100 draws that it was chosen by
@@ -661,21 +663,21 @@ def test_ties_go_by_the_margin() -> None:
 def test_what_is_not_offered_is_never_chosen() -> None:
     points = candidates([[0.0, 0.9, 0.5, 0.9], [0.0, 0.0, 0.0, 0.9], [0.2, 0.0, 0.9, 0.9]])
     offered = torch.tensor([[False, True, True, True], [False, False, False, True], [True, False, True, True]])
-    engine = Known()
-    assert choose(engine, points, offered)[0] == [2, 3, 0]
+    oracle = Known()
+    assert choose(oracle, points, offered)[0] == [2, 3, 0]
 
 
 def test_a_single_candidate_costs_nothing() -> None:
-    engine = Known()
+    oracle = Known()
     offered = torch.tensor([[False, True], [True, False]])
-    places, said = choose(engine, candidates([[0.0, 0.9], [0.9, 0.0]]), offered)
-    assert (places, said.forwards, said.draws, engine.asked) == ([1, 0], 0, 0, [])
+    places, said = choose(oracle, candidates([[0.0, 0.9], [0.9, 0.0]]), offered)
+    assert (places, said.forwards, said.draws, oracle.asked) == ([1, 0], 0, 0, [])
     # nor does one beside rows that have more
-    engine = Known()
+    oracle = Known()
     offered = torch.tensor([[False, True], [True, True]])
-    places, said = choose(engine, candidates([[0.0, 0.9], [0.9, 0.0]]), offered)
+    places, said = choose(oracle, candidates([[0.0, 0.9], [0.9, 0.0]]), offered)
     assert places == [1, 1]
-    assert engine.asked == [(2, 100, "select")]
+    assert oracle.asked == [(2, 100, "select")]
     assert said.correct.tolist() == [0, 0]
 
 
@@ -750,7 +752,7 @@ def test_fab_costs_one_forward_a_step(looks: int) -> None:
     with torch.no_grad():
         logits = counting.inner(x)
     draws = None if looks == 1 else Draws(attack=looks, kept=2)
-    engine = Engine(TorchModel(counting), Threat("linf", 1e-6), 5, 0, 64, draws=draws)
+    engine = Engine(Oracle(TorchModel(counting), 5, 0, 64, draws=draws), Threat("linf", 1e-6))
     run = on(engine, attack, Clean(x, logits.argmax(1), logits))
     assert set(run.outcomes.values()) == {"stood" if looks == 1 else "proposed"}
     assert attack.cost() == Cost(4 + 4, 3 * 4)

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from brinell import Threat
 from brinell.attacks.apgd import APGD
-from brinell.engine import Engine, Looks, Purpose
 from brinell.errors import BadInput
 from brinell.evaluation import Result, finish, open_run, resume
 from brinell.geometry import distance
@@ -22,6 +21,7 @@ from brinell.manifest import file_digests, read_manifest, write_manifest
 from brinell.models.torch_model import TorchModel
 from brinell.opening import begin
 from brinell.opening import resume as reopened
+from brinell.oracle import Looks, Oracle, Purpose
 from brinell.plan import plan_of
 from brinell.queries import Given, Search
 from brinell.random import Noise
@@ -336,15 +336,15 @@ def test_non_finite_logits_on_clean_rows_are_refused(tmp_path: Path) -> None:
 
 def scores_fail_on(monkeypatch: pytest.MonkeyPatch, rows: list[int]) -> None:
     """Logits at the chosen points of some rows are no numbers when they are scored, and never before."""
-    looks = Engine.looks
+    looks = Oracle.looks
 
-    def failing(self: Engine, points: Tensor, y: Tensor, count: int, purpose: Purpose) -> Looks:
+    def failing(self: Oracle, points: Tensor, y: Tensor, count: int, purpose: Purpose) -> Looks:
         said = looks(self, points, y, count, purpose)
         if purpose == "score":
             said.logits[rows] = torch.nan
         return said
 
-    monkeypatch.setattr(Engine, "looks", failing)
+    monkeypatch.setattr(Oracle, "looks", failing)
 
 
 def test_a_chosen_point_that_cannot_be_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,8 @@ from brinell.errors import BadInput
 from brinell.evaluation import Result, finish, open_run, resume
 from brinell.opening import begin
 from brinell.opening import resume as reopened
+from brinell.recording import Recording
 from brinell.records import RowRecord
-from brinell.run import Run
 from brinell.suites.suite import load_suite
 from brinell.verify import verify_files
 from small_runs import (
@@ -227,9 +227,9 @@ class Cut(BaseException):
 @contextmanager
 def cut_after(count: int, *, committed: bool) -> Iterator[None]:
     """The process ends at the ``count``-th batch: just before it is recorded, or just after."""
-    record, seen = Run._record, 0
+    record, seen = Recording.record, 0
 
-    def recording(self: Run, assignment: Any, step: Any) -> None:
+    def recording(self: Recording, assignment: Any, step: Any) -> None:
         nonlocal seen
         seen += 1
         if seen == count and not committed:
@@ -238,11 +238,11 @@ def cut_after(count: int, *, committed: bool) -> Iterator[None]:
         if seen == count:
             raise Cut
 
-    Run._record = recording  # type: ignore[method-assign]
+    Recording.record = recording  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Run._record = record  # type: ignore[method-assign]
+        Recording.record = record  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("committed", [False, True])

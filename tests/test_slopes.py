@@ -5,9 +5,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from brinell.engine import Clean, Engine
+from brinell.engine import Engine
+from brinell.flight import Clean
 from brinell.losses import MARGIN, margin_of
 from brinell.models.torch_model import TorchModel
+from brinell.oracle import Oracle
 from brinell.queries import Answer, Cost, Gradient, Search
 from brinell.slopes import SHARPNESS, SmoothReLUs
 from brinell.suites.programme import Assignment
@@ -113,7 +115,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plateau_is_left_by_the_smooth_slope_alone(slopes: list[str], falls: bool) -> None:
     model = TorchModel(Plateau())
     x, y = torch.full((5, 1), 0.3), torch.zeros(5, dtype=torch.int64)
-    engine = Engine(model, Threat("linf", 0.5), classes=2, seed=0, batch_size=3)
+    engine = Engine(Oracle(model, classes=2, seed=0, batch_size=3), Threat("linf", 0.5))
     clean = Clean(x, y, model.scores(x))
     steps = list(
         engine.run(Assignment(0, 0, Climb(slopes), 0, range(5)), lambda rows: Clean(*(t[list(rows)] for t in clean)))

@@ -6,9 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from brinell.engine import Attempted, Claim, Clean, Engine, Step
+from brinell.engine import Engine
+from brinell.flight import Attempted, Claim, Clean, Step
 from brinell.losses import TargetedLoss
 from brinell.models.torch_model import TorchModel
+from brinell.oracle import Oracle
 from brinell.queries import Answer, Attack, Given, Gradient, Gradients, Query
 from brinell.random import Noise, stream_key
 from brinell.suites.programme import Assignment
@@ -53,7 +55,7 @@ def trial(
     x, y = data
     model = TorchModel(module)
     logits = model.scores(x) if len(x) else x.new_zeros(0, 2)
-    engine = Engine(model, threat, logits.shape[1], seed, batch_size, pull_in)
+    engine = Engine(Oracle(model, logits.shape[1], seed, batch_size), threat, pull_in)
     return on(engine, attack, Clean(x, y, logits), rows=rows)
 
 

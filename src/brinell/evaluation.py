@@ -15,7 +15,6 @@ from torch import nn
 
 from brinell.budget import Budget
 from brinell.claim import threat_of
-from brinell.engine import is_out_of_memory
 from brinell.errors import BadInput, ModelFailed
 from brinell.frequencies import Frequency, RandomisedFigures
 from brinell.metrics import Figures, PerturbationSize, Proportion
@@ -23,6 +22,7 @@ from brinell.models.outputs import OUTPUTS, Outputs
 from brinell.models.torch_model import TorchModel
 from brinell.opening import begin
 from brinell.opening import resume as resumed
+from brinell.oracle import is_out_of_memory
 from brinell.points import WITNESSES
 from brinell.randomised import carry_out
 from brinell.records import RowRecord

@@ -27,9 +27,11 @@ from brinell.manifest import (
     replace_text,
     write_manifest,
 )
+from brinell.oracle import Oracle
 from brinell.points import CANDIDATES, CLEAN_LOGITS, ORIGINALS, WITNESSES, PointFile
 from brinell.preflight import preflight
 from brinell.readiness import Readiness
+from brinell.recording import Recording
 from brinell.records import RowRecord
 from brinell.run import Run
 from brinell.spec import written
@@ -84,7 +86,9 @@ def begin(subject: Subject, folder: Path) -> Run:
     run = _opened(folder, subject, manifest, suite, ledger, lock)
     write_manifest(folder, manifest)  # last, for it is what makes the folder a run
     with ledger.transaction():
-        ledger.count_passes(run.session, preflight_forwards=ready.forwards, preflight_backwards=ready.backwards)
+        ledger.count_passes(
+            run.recording.session, preflight_forwards=ready.forwards, preflight_backwards=ready.backwards
+        )
     return run
 
 
@@ -186,34 +190,32 @@ def locked(folder: Path) -> FileLock:
 def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, ledger: Ledger, lock: FileLock) -> Run:
     rows, model = subject.rows, subject.model
     shape = (len(rows), *rows.x.shape[1:])
-    engine = Engine(
+    with ledger.transaction():
+        session = ledger.start_session(now())
+    oracle = Oracle(
         model,
-        subject.threat,
         classes=manifest.model["classes"],
         seed=subject.seed,
         batch_size=manifest.batch_size,
-        pull_in=manifest.pull_in,
         draws=suite.draws,
         shared=manifest.model["shared_draws"],
         rejects=model.rejects,
+        session=session,
     )
-    with ledger.transaction():
-        session = engine.session = ledger.start_session(now())
-    return Run(
+    recording = Recording(
         folder=folder,
         subject=subject,
         suite=suite,
-        engine=engine,
         ledger=ledger,
-        lock=lock,
         session=session,
-        before=manifest.seconds,
         places={int(row): place for place, row in enumerate(rows.index)},
         witnesses=PointFile(folder / WITNESSES, shape, rows.x.dtype),
         originals=PointFile(folder / ORIGINALS, shape, rows.x.dtype),
-        clean_logits=PointFile(folder / CLEAN_LOGITS, (len(rows), engine.columns), rows.x.dtype),
+        clean_logits=PointFile(folder / CLEAN_LOGITS, (len(rows), oracle.columns), rows.x.dtype),
         candidates=_candidates(folder, suite, shape, rows.x.dtype),
     )
+    engine = Engine(oracle, subject.threat, manifest.pull_in)
+    return Run(subject, engine, recording, lock, before=manifest.seconds)
 
 
 def _candidates(folder: Path, suite: Suite, shape: tuple[int, ...], dtype: np.dtype[Any]) -> PointFile | None:

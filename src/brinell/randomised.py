@@ -19,13 +19,14 @@ import torch
 from torch import Tensor
 
 from brinell.draws import Draws
-from brinell.engine import Engine, Purpose
 from brinell.frequencies import CLEAN, status_of
 from brinell.geometry import per_row
 from brinell.losses import decision, margin_of
+from brinell.oracle import Oracle, Purpose
 from brinell.queries import Cost
 from brinell.records import FrequencyRecord
-from brinell.run import Run, chunks, refuse_unreadable
+from brinell.run import Run
+from brinell.scoring import chunks, refuse_unreadable
 from brinell.shapes import Candidates, Indices, Labels, Offered
 from brinell.tally import Moment, Observer
 
@@ -72,22 +73,22 @@ def _score_clean_rows(run: Run, draws: Draws, observer: Observer, stop: Callable
     done = {record.row for record in run.ledger.frequencies()}
     todo = [record.row for record in run.ledger.rows() if record.row not in done]
     unusable: list[int] = []
-    for number, chunk in enumerate(chunks(todo, run.engine.batch_size)):
-        observer(_moment("clean rows", number * run.engine.batch_size, len(todo)))
-        x, y = run.examples(chunk)
-        looks = run.engine.looks(x, y, draws.score, "clean")
+    for number, chunk in enumerate(chunks(todo, run.oracle.batch_size)):
+        observer(_moment("clean rows", number * run.oracle.batch_size, len(todo)))
+        x, y = run.recording.examples(chunk)
+        looks = run.oracle.looks(x, y, draws.score, "clean")
         margin, decided = margin_of(looks.logits, y), decision(looks.logits, y)
         readable = looks.logits.isfinite().all(dim=1)
         unusable += [row for row, good in zip(chunk, readable.tolist(), strict=True) if not good]
         with run.ledger.transaction():
-            run.ledger.count_passes(run.session, clean_forwards=len(chunk) * draws.score)
+            run.ledger.count_passes(run.recording.session, clean_forwards=len(chunk) * draws.score)
             for i, row in enumerate(chunk):
                 if not bool(readable[i]):
                     continue
-                run.clean_logits.write(run.places[row], looks.logits[i].cpu().numpy())
+                run.recording.clean_logits.write(run.recording.places[row], looks.logits[i].cpu().numpy())
                 run.ledger.update_row(row, clean_prediction=int(decided[i]), clean_margin=float(margin[i]))
                 run.ledger.add([_counted(row, draws.score, int(looks.correct[i]))])
-        if stop() and not unusable and _more(number, run.engine.batch_size, todo):
+        if stop() and not unusable and _more(number, run.oracle.batch_size, todo):
             return False
     refuse_unreadable(unusable)
     return True
@@ -114,10 +115,10 @@ def _choose(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]
     proposers = run.ledger.proposers()
     todo = [record.row for record in run.ledger.frequencies() if record.candidates is None]
     everything = run.suite.attempts() * draws.kept
-    length = max(run.engine.batch_size // (everything + 1), 1)
+    length = max(run.oracle.batch_size // (everything + 1), 1)
     for number, chunk in enumerate(chunks(todo, length)):
         observer(_moment("choosing among candidates", number * length, len(todo)))
-        x, y = run.examples(chunk)
+        x, y = run.recording.examples(chunk)
         offered = torch.zeros(len(chunk), everything + 1, dtype=torch.bool, device=x.device)
         points = x[:, None].repeat(1, everything + 1, *[1] * (x.dim() - 1))
         offered[:, CLEAN] = True
@@ -125,13 +126,13 @@ def _choose(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]
             for stage, attempt in proposers.get(row, []):
                 first = run.suite.ordinal(stage, attempt) * draws.kept
                 here = slice(first, first + draws.kept)
-                kept = torch.from_numpy(run.read_candidates(row, first, draws.kept)).to(x.device, x.dtype)
+                kept = torch.from_numpy(run.recording.read_candidates(row, first, draws.kept)).to(x.device, x.dtype)
                 offered[i, here] = run.subject.threat.contains(x[i].expand_as(kept), kept)
                 points[i, here] = torch.where(per_row(offered[i, here], kept), kept, x[i])
-        chosen = halved(run.engine, points, offered, y, draws, "select")
-        control = halved(run.engine, x[:, None].expand_as(points), offered, y, draws, "control")
+        chosen = halved(run.oracle, points, offered, y, draws, "select")
+        control = halved(run.oracle, x[:, None].expand_as(points), offered, y, draws, "control")
         with run.ledger.transaction():
-            run.ledger.count_passes(run.session, select_forwards=chosen.forwards + control.forwards)
+            run.ledger.count_passes(run.recording.session, select_forwards=chosen.forwards + control.forwards)
             for i, row in enumerate(chunk):
                 choice = int(chosen.place[i])
                 many = int(offered[i].sum())
@@ -145,13 +146,13 @@ def _choose(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool]
                     control_correct=int(control.correct[i]) if many > 1 else 0,
                 )
                 found_by = (None, None) if choice == everything else run.suite.attempt_at(choice // draws.kept)
-                run.record_point(row, points[i, choice], *found_by)
+                run.recording.record_point(row, points[i, choice], *found_by)
         if stop() and _more(number, length, todo):
             return False
     return True
 
 
-def halved(engine: Engine, points: Candidates, offered: Offered, y: Labels, draws: Draws, purpose: Purpose) -> Chosen:
+def halved(oracle: Oracle, points: Candidates, offered: Offered, y: Labels, draws: Draws, purpose: Purpose) -> Chosen:
     """The candidate of each row that the model is right on least often, by successive halving.
 
     Ties go by the margin of the mean logits. A candidate whose logits are not finite goes at once. A row with a single
@@ -171,23 +172,23 @@ def halved(engine: Engine, points: Candidates, offered: Offered, y: Labels, draw
     candidates = offered.sum(1)
     for many in sorted(set(candidates.tolist())):
         rows = (candidates == many).nonzero().squeeze(1)
-        some = _halved_alike(engine, points[rows], offered[rows], y[rows], draws.rounds(many), purpose)
+        some = _halved_alike(oracle, points[rows], offered[rows], y[rows], draws.rounds(many), purpose)
         place[rows], correct[rows] = some.place, some.correct
         drawn, forwards = max(drawn, some.draws), forwards + some.forwards
     return Chosen(place, correct, drawn, forwards)
 
 
 def _halved_alike(
-    engine: Engine, points: Candidates, offered: Offered, y: Labels, rounds: list[tuple[int, int]], purpose: Purpose
+    oracle: Oracle, points: Candidates, offered: Offered, y: Labels, rounds: list[tuple[int, int]], purpose: Purpose
 ) -> Chosen:
     """The same for rows with equally many candidates."""
     alive = offered.clone()
     correct = torch.zeros_like(offered, dtype=torch.int64)
-    logits = points.new_zeros(*offered.shape, engine.classes)
+    logits = points.new_zeros(*offered.shape, oracle.classes)
     drawn = forwards = 0
     for number, (_, more) in enumerate(rounds):
         rows, places = alive.nonzero(as_tuple=True)
-        looks = engine.looks(points[rows, places], y[rows], more, purpose)
+        looks = oracle.looks(points[rows, places], y[rows], more, purpose)
         correct[rows, places] += looks.correct
         logits[rows, places] += looks.logits * more
         drawn, forwards = drawn + more, forwards + len(rows) * more
@@ -214,16 +215,16 @@ def _score(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool])
     """How often the model is right at each chosen point, in fresh draws; the row's status follows."""
     counted, failed = {record.row: record for record in run.ledger.frequencies()}, run.ledger.failed()
     todo = [record for record in run.ledger.rows() if counted[record.row].draws is None and record.status != "error"]
-    for number, chunk in enumerate(chunks(todo, run.engine.batch_size)):
-        observer(_moment("scoring the chosen points", number * run.engine.batch_size, len(todo)))
-        x, y = run.examples([record.row for record in chunk])
-        stored = np.stack([run.witnesses.read(record.place) for record in chunk])
+    for number, chunk in enumerate(chunks(todo, run.oracle.batch_size)):
+        observer(_moment("scoring the chosen points", number * run.oracle.batch_size, len(todo)))
+        x, y = run.recording.examples([record.row for record in chunk])
+        stored = np.stack([run.recording.witnesses.read(record.place) for record in chunk])
         points = torch.from_numpy(stored).to(x.device, x.dtype)
-        looks = run.engine.looks(points, y, draws.score, "score")
+        looks = run.oracle.looks(points, y, draws.score, "score")
         sound = looks.logits.isfinite().all(dim=1) & run.subject.threat.contains(x, points)
         margin, decided = margin_of(looks.logits, y), decision(looks.logits, y)
         with run.ledger.transaction():
-            run.ledger.count_passes(run.session, score_forwards=len(chunk) * draws.score)
+            run.ledger.count_passes(run.recording.session, score_forwards=len(chunk) * draws.score)
             for i, record in enumerate(chunk):
                 if not bool(sound[i]):
                     run.ledger.update_row(record.row, status="error", reason="no finite logits at the chosen point")
@@ -238,7 +239,7 @@ def _score(run: Run, draws: Draws, observer: Observer, stop: Callable[[], bool])
                     margin=float(margin[i]),
                     confirmed=1,
                 )
-        if stop() and _more(number, run.engine.batch_size, todo):
+        if stop() and _more(number, run.oracle.batch_size, todo):
             return False
     return True
 

@@ -59,7 +59,7 @@ class Import:
         run = begin(self.subject, folder)
         assert self.evidence.said is not None
         with run.ledger.transaction():
-            run.ledger.count_passes(run.session, preflight_forwards=self.evidence.said.forwards)
+            run.ledger.count_passes(run.recording.session, preflight_forwards=self.evidence.said.forwards)
         return run
 
     def concluded(self, reading: Reading) -> Reading:
