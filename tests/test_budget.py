@@ -15,12 +15,12 @@ import small_net
 from brinell.attacks.pgd import PGD
 from brinell.budget import Budget
 from brinell.cli import main
+from brinell.concluding import conclude
 from brinell.errors import BadInput
 from brinell.evaluation import Result, finish, open_run, resume
 from brinell.manifest import read_manifest, write_manifest
 from brinell.opening import begin
 from brinell.opening import resume as reopened
-from brinell.result import conclude
 from brinell.run import Run
 from brinell.suites.programme import Assignment
 from brinell.suites.rules import Brought, Rule

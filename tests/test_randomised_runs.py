@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from brinell import Threat
 from brinell.attacks.apgd import APGD
+from brinell.concluding import SEALED, conclude
 from brinell.errors import BadInput
 from brinell.evaluation import Result, finish, open_run, resume
 from brinell.geometry import distance
@@ -25,7 +26,6 @@ from brinell.oracle import Looks, Oracle, Purpose
 from brinell.plan import plan_of
 from brinell.queries import Given, Search
 from brinell.random import Noise
-from brinell.result import SEALED, conclude
 from brinell.subject import Subject
 from brinell.suites.suite import load_suite
 from brinell.tally import Moment

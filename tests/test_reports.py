@@ -11,10 +11,11 @@ import pytest
 import small_net
 from brinell import Threat
 from brinell.evaluation import Result
+from brinell.exported import as_data
 from brinell.report.markdown import markdown_report
 from brinell.report.show import as_markdown, as_text
 from brinell.report.text import cost_line, status_line
-from brinell.result import Reading, as_data
+from brinell.result import Reading
 from small_runs import small_result, small_run
 from test_metrics import figures, rows_of
 

@@ -12,6 +12,7 @@ import pytest
 import small_net
 from brinell.attacks.pgd import PGD
 from brinell.attacks.square import Square
+from brinell.concluding import conclude
 from brinell.errors import BadInput
 from brinell.evaluation import Result, evaluate, finish, resume, subject_of
 from brinell.geometry import NORMS, Norm
@@ -21,7 +22,6 @@ from brinell.opening import begin
 from brinell.plan import plan_of
 from brinell.queries import Cost, Given, Scores, Search
 from brinell.random import Noise
-from brinell.result import conclude
 from brinell.run import Run
 from brinell.suites.programme import Assignment
 from brinell.suites.rules import Brought, Rule

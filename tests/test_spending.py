@@ -10,9 +10,9 @@ from scipy.stats import binom, poisson
 from brinell import Threat
 from brinell.attacks.pgd import PGD
 from brinell.attacks.square import Square
+from brinell.exported import as_data
 from brinell.report.markdown import markdown_report
 from brinell.report.text import spending_lines
-from brinell.result import as_data
 from brinell.spending import Sample, Saturation, Turn, samples_of, saturation_of, thinned, turns_of
 from brinell.statistics import poisson_upper
 from brinell.suites.rules import Rule

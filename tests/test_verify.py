@@ -15,12 +15,12 @@ import pytest
 
 import small_net
 from brinell.cli import main
+from brinell.concluding import conclude
 from brinell.evaluation import open_run
 from brinell.ledger import LEDGER, Ledger
 from brinell.manifest import read_manifest, write_manifest
 from brinell.opening import begin
 from brinell.records import RowRecord
-from brinell.result import conclude
 from brinell.rows import row_digest
 from brinell.suites.suite import suite_from
 from small_runs import NET, OTHER_NET, abandon, edit, small_run, small_subject

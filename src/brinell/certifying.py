@@ -15,6 +15,7 @@ from filelock import FileLock
 from brinell.certify.chain import Certificate, certify
 from brinell.certify.graph import network_of
 from brinell.claim import threat_of
+from brinell.concluding import SEALED, conclude
 from brinell.errors import BadInput
 from brinell.geometry import distance
 from brinell.ledger import LEDGER, Ledger
@@ -23,7 +24,7 @@ from brinell.manifest import DERIVED, Certified, Manifest, file_digests, write_m
 from brinell.opening import locked
 from brinell.points import ORIGINALS, WITNESSES, PointFile
 from brinell.records import CertificateRecord, RowRecord
-from brinell.result import SEALED, Reading, conclude, read_run
+from brinell.result import Reading, read_run
 from brinell.subject import Subject
 
 METHOD = "chain"

@@ -8,11 +8,11 @@ import sys
 
 from cyclopts import CycloptsError
 
-from brinell.commands import lists, runs, trust
+from brinell.commands import certify, lists, runs, trust
 from brinell.commands.app import app, consoles
 from brinell.errors import EXIT_BAD_INPUT, EXIT_DONE, BrinellError
 
-COMMANDS = (runs, trust, lists)
+COMMANDS = (runs, trust, certify, lists)
 """Importing them makes the commands known to the app."""
 
 

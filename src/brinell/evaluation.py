@@ -15,6 +15,7 @@ from torch import nn
 
 from brinell.budget import Budget
 from brinell.claim import threat_of
+from brinell.concluding import conclude
 from brinell.errors import BadInput, ModelFailed
 from brinell.frequencies import Frequency, RandomisedFigures
 from brinell.metrics import Figures, PerturbationSize, Proportion
@@ -26,7 +27,7 @@ from brinell.oracle import is_out_of_memory
 from brinell.points import WITNESSES
 from brinell.randomised import carry_out
 from brinell.records import RowRecord
-from brinell.result import Reading, conclude, read_run
+from brinell.result import Reading, read_run
 from brinell.rows import Layout, Rows, rows_of
 from brinell.run import Run
 from brinell.subject import Subject, named, suite_for

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from brinell.budget import Budget
 from brinell.checks.finding import Finding, equal
+from brinell.concluding import SEALED
+from brinell.exported import as_data
 from brinell.frequencies import status_of
 from brinell.manifest import (
     ATTEMPTS_TABLE,
@@ -31,7 +33,7 @@ from brinell.records import (
     TraceRecord,
     as_columns,
 )
-from brinell.result import SEALED, Reading, as_data
+from brinell.result import Reading
 from brinell.rows import rows_digest
 from brinell.spec import Spec
 from brinell.suites.rules import Brought, brought_by

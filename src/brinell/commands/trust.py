@@ -1,20 +1,15 @@
 """Commands that ask whether a figure can be believed, and what follows from it."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter, validators
-from rich.console import Console
+from cyclopts import Parameter
 
 from brinell.commands.app import (
     NO_OPTIONS,
     Options,
     app,
-    consoles,
-    interrupts,
-    recorded_spec,
     spec_from,
     subject_from,
 )
@@ -146,55 +141,6 @@ def check(
 
     claim = account_from(source, robustbench).claim
     return EXIT_DONE if (shown.questions_as_json if json else shown.questions_as_text)(source, claim) else EXIT_OPEN
-
-
-@app.command
-def certify(
-    folder: Path,
-    /,
-    *,
-    seconds: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=10**9))] = 20.0,
-    model: str | None = None,
-    data: str | None = None,
-    quiet: bool = False,
-    json: bool = False,
-) -> int:
-    """Prove, where that can be done, that rows left standing by a run's attacks have no witness; print both bounds.
-
-    Parameters
-    ----------
-    folder
-        The folder of a complete run; certificates are added to its record.
-    seconds
-        About how long one row may take. Rows that are certified already are not asked again.
-    model
-        Where the model is, if not where the run says.
-    data
-        Where the data are, if not where the run says.
-    quiet
-        No progress.
-    json
-        Print the result as JSON.
-    """
-    from brinell.certifying import certify_run
-    from brinell.report.show import as_json, as_text
-
-    _, errors = consoles(quiet=quiet or json)
-    subject = subject_from(recorded_spec(folder, model, data))
-    with interrupts(errors) as stopped:
-        reading = certify_run(subject, folder, seconds=seconds, told=_counting(errors), stop=stopped)
-    (as_json if json else as_text)(reading)
-    return EXIT_DONE
-
-
-def _counting(errors: Console) -> "Callable[[int, int, int], None]":
-    """A line where the terminal shows one, rewritten row by row."""
-
-    def told(asked: int, of: int, proved: int) -> None:
-        if errors.is_terminal:
-            errors.print(f"{asked} of {of} rows asked, {proved} certified", end="\r" if asked < of else "\n")
-
-    return told
 
 
 @app.command

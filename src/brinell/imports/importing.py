@@ -12,6 +12,7 @@ import torch
 
 from brinell.attacks.given import GivenPoints, digest_of, key_of
 from brinell.checks.finding import Finding
+from brinell.concluding import conclude
 from brinell.errors import BadInput
 from brinell.imports import answers, examples, space
 from brinell.imports.account import Imported
@@ -21,7 +22,7 @@ from brinell.imports.recounts import recounts
 from brinell.imports.source import Source
 from brinell.opening import begin
 from brinell.preflight import check_inputs
-from brinell.result import Reading, conclude
+from brinell.result import Reading
 from brinell.rows import Rows
 from brinell.run import Run
 from brinell.subject import Subject

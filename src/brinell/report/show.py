@@ -11,6 +11,7 @@ from rich.text import Text
 
 from brinell.checks.finding import Finding
 from brinell.errors import BadInput
+from brinell.exported import as_data
 from brinell.imports.account import Imported
 from brinell.plan import Plan
 from brinell.report.imported import findings_table, print_unjudged
@@ -18,7 +19,7 @@ from brinell.report.latex import latex_report
 from brinell.report.markdown import markdown_report
 from brinell.report.page import PAGE, write_page
 from brinell.report.text import print_text
-from brinell.result import Reading, as_data
+from brinell.result import Reading
 
 PIPE_WIDTH = 160  # columns where nobody's terminal sets them
 
