@@ -1,0 +1,74 @@
+"""What the attacks of a suite say of each other."""
+
+from brinell.diagnose.attacks import GRADIENT_FREE
+from brinell.diagnose.diagnosis import Found
+from brinell.diagnose.evidence import Evidence
+
+SHARE_OF_FLIPS = 0.002
+LEAST_FLIPS = 3
+"""So many rows, and this share of all, must fall to an attack without gradients before it is said (AutoAttack's check)."""
+NEARER_SHARE = 0.1
+"""Share of a sample on which an attack without gradients may come nearer than all before it."""
+FEWEST_RUNS = 3
+FLAT, FURTHER = 0.02, 0.05
+"""Of the clean margin: how little the ends of a row's runs may differ to be one plateau, and how far below it is further."""
+PLATEAUS = 0.1
+"""Share of the rows with both kinds of runs."""
+
+
+def black_box_finds_more(run: Evidence) -> Found:
+    """Raised if an attack without gradients broke rows that all before it had left (3 and 1 in 500 of all rows; 1 of a
+    sample), or came nearer on a tenth of its sample.
+
+    Means: the attacks with gradients were weak here; what they left says little.
+    Do: more queries and restarts for the attack without gradients, and an adaptive attack.
+    """
+    if run.randomised:
+        return Found(None, "not made for randomised models")
+    told, raised, sampled = [], False, {sample.stage: sample for sample in run.samples}
+    for stage, table in enumerate(run.manifest.suite["attacks"]):
+        figures = run.figures.stages[stage]
+        if table["attack"] not in GRADIENT_FREE or not figures.given or stage == 0:
+            continue
+        if stage in sampled:
+            sample = sampled[stage]
+            raised |= sample.broke > 0 or sample.nearer > NEARER_SHARE * sample.drawn
+            told.append(
+                f"{table['attack']} broke {sample.broke} of a sample of {sample.drawn}, nearer on {sample.nearer}"
+            )
+        else:
+            raised |= figures.broke >= max(LEAST_FLIPS, SHARE_OF_FLIPS * run.figures.rows)
+            told.append(f"{table['attack']} broke {figures.broke} of the {figures.given} rows that were left to it")
+    return Found(raised, "; ".join(told)) if told else Found(None, "no attack without gradients came after others")
+
+
+def plateau(run: Evidence) -> Found:
+    """Raised if on a tenth of the standing rows with both kinds of runs, all runs by the model's own slopes stop at one
+    margin, and one by smooth slopes of its ReLUs gets clearly further.
+
+    Means: the model's own gradients are masked where these runs stop. The suite's smooth slopes got past it.
+    Do: nothing under such a suite; under others, add attacks with `slope = "smooth"`.
+    """
+    smooth = {i for i, table in enumerate(run.manifest.suite["attacks"]) if table.get("slope") == "smooth"}
+    own = {
+        i
+        for i, table in enumerate(run.manifest.suite["attacks"])
+        if table.get("slope") == "own" or table["attack"] == "apgd"
+    }
+    if run.randomised or not smooth or not own:
+        return Found(None, "the suite has not both kinds of slopes")
+    standing = {row.row: row.clean_margin or 0.0 for row in run.rows if row.status == "standing"}
+    met: dict[int, tuple[list[float], list[float]]] = {row: ([], []) for row in standing}
+    for attempt in run.attempts:
+        if attempt.row in met and attempt.best_margin is not None and attempt.stage in smooth | own:
+            met[attempt.row][attempt.stage in smooth].append(attempt.best_margin)
+    both = {row: margins for row, margins in met.items() if len(margins[0]) >= FEWEST_RUNS and margins[1]}
+    stopped = sum(
+        max(plain) - min(plain) < FLAT * standing[row] and min(bent) < min(plain) - FURTHER * standing[row]
+        for row, (plain, bent) in both.items()
+    )
+    if not both:
+        return Found(None, f"no standing row had {FEWEST_RUNS} runs by its own slopes and one by smooth ones")
+    return Found(
+        stopped > PLATEAUS * len(both), f"on {stopped} of {len(both)} standing rows own slopes stop at one margin"
+    )
