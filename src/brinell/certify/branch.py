@@ -5,17 +5,12 @@ Idea        where a bound does not decide, choose a ReLU, ask once for ``z >= 0`
 Source      Wang et al. 2021 (β-CROWN, arXiv 2103.06624), algorithm 1; which ReLU to choose: De Palma et al. 2021 (filtered
             smart branching, arXiv 2104.06718), section 5.
 Departures  bounds before the layers stay those of the whole region. Slopes and multipliers are climbed in float32 and the
-            bound that counts is computed once more in float64. Points where a bound is attained are shown to a judge. A
-            question with no ReLU left to choose is a linear programme (``leaf``).
+            bound that counts is computed once more in float64; a half keeps the whole's where that is better. A question
+            with no ReLU left to choose is a linear programme (``leaf``).
 Cost        for each half ``STEPS`` passes forward and back through the walk, and ``CONSIDERED`` walks to choose the ReLU.
 """
 
-import heapq
-import math
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -37,28 +32,8 @@ CONSIDERED = 8
 """ReLUs that are tried out on each open question."""
 LONGER = 100
 """Steps for a question with no ReLU left to choose, where no linear programme decides it."""
-LEAVES_AT_ONCE = 8
-"""Such questions that are settled before the clock is looked at."""
 WORSE_HALF = 0.3
 """Weight of the worse half's bound in the choice of the ReLU; the better half's has the rest."""
-
-Judge = Callable[[Inputs], Tensor | None]
-"""Is shown points, and gives back one of them, as it is deployed, if the model errs there."""
-
-Clock = Callable[[], float]
-"""The time in seconds; ``time.process_time`` for what the processor spent, on a machine that is shared."""
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """When a row's time is over."""
-
-    until: float
-    clock: Clock = time.monotonic
-
-    def left(self) -> float:
-        """Seconds that remain."""
-        return self.until - self.clock()
 
 
 class Question(NamedTuple):
@@ -105,18 +80,6 @@ class Batch(NamedTuple):
         return Batch(*(part[places] for part in self))
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the search came to."""
-
-    margin: float
-    """Lower bound over all that was asked: above the tolerance where everything is proved."""
-    questions: int
-    """How many were bounded."""
-    witness: Inputs | None
-    """A point of the region at which the judge found the model to err."""
-
-
 class Tree:
     """One row's questions: how they are bounded, and how they are halved."""
 
@@ -152,7 +115,7 @@ class Tree:
         for places in torch.split((values <= self.enough).nonzero().squeeze(1), 2 * AT_ONCE):
             if len(places):
                 self._climb(halves, places, STEPS)
-        return self.bounded(halves)
+        return _inheriting(2 * questions, self.bounded(halves))
 
     @torch.no_grad()
     def _tried(self, questions: list[Question]) -> tuple[Batch, Tensor]:
@@ -223,73 +186,22 @@ class Tree:
         batch = Batch.of(questions)
         if self.climb.region.centre is not None:
             self._climb(batch, torch.arange(len(questions)), LONGER)
-            return self.bounded(batch)
+            return _inheriting(questions, self.bounded(batch))
         for i, question in enumerate(questions):
             one = Batch.of([question])
             layers = self._layers(torch.float64, one)
             leaf = multipliers_of(self.climb, self.relaxations | layers, self.last, self.specs[one.spec][:, None])
             batch.beta[i] = leaf.float()
-        return self.bounded(batch)
+        return _inheriting(questions, self.bounded(batch))
+
+
+def _inheriting(wholes: list[Question], parts: Bounded) -> Bounded:
+    """The parts with the better of both bounds: what holds on the whole holds on each part."""
+    better = [
+        part._replace(bound=max(whole.bound, part.bound)) for whole, part in zip(wholes, parts.questions, strict=True)
+    ]
+    return parts._replace(questions=better)
 
 
 def _parts(questions: list[Question], size: int) -> list[list[Question]]:
     return [questions[i : i + size] for i in range(0, len(questions), size)]
-
-
-class _Agenda:
-    """What is open, closed, and left open for good."""
-
-    def __init__(self, enough: float) -> None:
-        self.enough = enough
-        self.order = count()
-        self.open: list[tuple[float, int, Question]] = []
-        self.least = float("inf")
-        """Of all that is not open any more."""
-        self.asked = 0
-
-    def take(self, questions: list[Question]) -> None:
-        """Those that are answered are closed; one whose bound is not a number stays unanswered."""
-        self.asked += len(questions)
-        self.give_up([question for question in questions if not question.bound <= self.enough])
-        self.put_back([question for question in questions if question.bound <= self.enough])
-
-    def put_back(self, questions: list[Question]) -> None:
-        """Open as they are."""
-        for question in questions:
-            heapq.heappush(self.open, (question.bound, next(self.order), question))
-
-    def give_up(self, questions: list[Question]) -> None:
-        """What is not asked again, for better or worse."""
-        bounds = [-math.inf if math.isnan(question.bound) else question.bound for question in questions]
-        self.least = min([self.least, *bounds])
-
-    def lowest(self) -> list[Question]:
-        """The open questions with the lowest bounds, taken off the list."""
-        return [heapq.heappop(self.open)[2] for _ in range(min(AT_ONCE, len(self.open)))]
-
-    def margin(self) -> float:
-        """The least of all bounds."""
-        return min(self.least, self.open[0][0]) if self.open else self.least
-
-
-def search(tree: Tree, first: Bounded, judge: Judge, deadline: Deadline) -> Found:
-    """Halve the questions, the lowest bound first, until none is open, a witness is found, or the time is over."""
-    agenda, fresh = _Agenda(tree.enough), [first]
-    agenda.take(first.questions)
-    while True:
-        for bounded in fresh:
-            witness = judge(bounded.points)
-            if witness is not None:
-                return Found(-math.inf, agenda.asked, witness)
-        if not agenda.open or deadline.left() <= 0:
-            return Found(agenda.margin(), agenda.asked, None)
-        batch = agenda.lowest()
-        whole, leaves = [q for q in batch if len(q.candidates)], [q for q in batch if not len(q.candidates)]
-        agenda.put_back(leaves[LEAVES_AT_ONCE:])
-        fresh = []
-        if leaves:
-            fresh.append(tree.settled(leaves[:LEAVES_AT_ONCE]))
-            agenda.give_up(fresh[-1].questions)
-        if whole:
-            fresh.append(tree.halved(whole))
-            agenda.take(fresh[-1].questions)

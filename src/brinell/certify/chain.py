@@ -20,11 +20,13 @@ from torch import Tensor, nn
 
 from brinell.certify import crown, interval
 from brinell.certify.ascent import Climb
-from brinell.certify.branch import Clock, Deadline, Judge, Tree, search
+from brinell.certify.branch import Tree
 from brinell.certify.crown import Layers
+from brinell.certify.deadline import Clock, Deadline
 from brinell.certify.graph import Network, network_of
 from brinell.certify.region import Region
 from brinell.certify.relaxation import ReLUs
+from brinell.certify.search import Judge, Search
 from brinell.losses import margin_of
 from brinell.shapes import Inputs, Labels
 from brinell.threat import Threat
@@ -222,7 +224,7 @@ def _branched(task: Task, layers: Layers, slopes: dict[int, ReLUs], bounds: Tens
     if not any(len(layer.places.index) for layer in slopes.values()):
         return Proof("layers", task.margin(bounds))
     tree = Tree(task.network, task.region, layers, task.specs, task.enough)
-    found = search(tree, tree.roots(task.open(bounds), slopes), task.judge, deadline)
+    found = Search(tree, tree.roots(task.open(bounds), slopes), task.judge).run(deadline)
     if found.witness is not None:
         return Proof("branch", -math.inf, found.questions, found.witness)
     proved = [float(bound) for bound in bounds[0] if bound > task.enough]

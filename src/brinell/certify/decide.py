@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from brinell.certify import interval
-from brinell.certify.branch import Clock, Deadline
 from brinell.certify.chain import TOLERANCE, Method, Task, prove
+from brinell.certify.deadline import Clock, Deadline
 from brinell.certify.descent import lowered
 from brinell.certify.graph import Network, network_of
 from brinell.certify.onnx_net import OnnxNet
