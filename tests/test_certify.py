@@ -18,6 +18,7 @@ from brinell.certify.graph import Network, network_of
 from brinell.certify.operators import Dense
 from brinell.certify.region import Region
 from brinell.certify.search import Search
+from brinell.certify.task import Task
 from brinell.errors import BadInput
 from brinell.geometry import NORMS, Norm
 from brinell.losses import margin_of
@@ -275,7 +276,7 @@ def test_time_that_is_over_leaves_a_row_unknown() -> None:
     net, x, y, _ = tiny(0)
     (one,) = certify(net, x, y, Threat("linf", 0.05, -9, 9), seconds=0)
     assert one.outcome in ("unknown", "certified")
-    cut = chain.Task(
+    cut = Task(
         network_of(net, (3,)), Region(x - 0.6, x + 0.6), margins(y, 2), torch.arange(1), 1e9, nobody
     )  # fmt: skip
     proof = chain.prove(cut, torch.full((1, 1), -torch.inf, dtype=torch.float64), Deadline(0.0))

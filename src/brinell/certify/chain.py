@@ -26,7 +26,8 @@ from brinell.certify.deadline import Clock, Deadline
 from brinell.certify.graph import Network, network_of
 from brinell.certify.region import Region
 from brinell.certify.relaxation import ReLUs
-from brinell.certify.search import Judge, Search
+from brinell.certify.search import Search
+from brinell.certify.task import Task
 from brinell.losses import margin_of
 from brinell.shapes import Inputs, Labels
 from brinell.threat import Threat
@@ -80,34 +81,6 @@ class Proof:
     margin: float
     questions: int = 0
     witness: Inputs | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """Are some linear functions of the scores above a tolerance on a region? One row."""
-
-    network: Network
-    region: Region
-    specs: Tensor
-    """Shape (1, spec, cls)."""
-    groups: Tensor
-    """For each function the number of its group: of each group one function must be above the tolerance."""
-    enough: float
-    judge: Judge
-
-    def margin(self, bounds: Tensor) -> float:
-        """The least, over the groups, of the best bound of a group; NaN counts as minus infinity."""
-        sure = bounds[0].nan_to_num(nan=-math.inf)
-        return min(float(sure[self.groups == group].max()) for group in range(self._count()))
-
-    def _count(self) -> int:
-        return int(self.groups.max()) + 1
-
-    def open(self, bounds: Tensor) -> Tensor:
-        """Of each group that is not proved, the function that is nearest to it."""
-        sure = bounds[0].nan_to_num(nan=-math.inf)
-        best = [int(torch.where(self.groups == group, sure, -torch.inf).argmax()) for group in range(self._count())]
-        return torch.tensor([place for place in best if not sure[place] > self.enough])
 
 
 def certify(

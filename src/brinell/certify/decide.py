@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from brinell.certify import interval
-from brinell.certify.chain import TOLERANCE, Method, Task, prove
+from brinell.certify.chain import TOLERANCE, Method, prove
 from brinell.certify.deadline import Clock, Deadline
 from brinell.certify.descent import lowered
 from brinell.certify.graph import Network, network_of
 from brinell.certify.onnx_net import OnnxNet
 from brinell.certify.operators import Dense
 from brinell.certify.region import Region
+from brinell.certify.task import Task
 from brinell.certify.vnnlib import Case, Property, counterexample
 from brinell.errors import BadInput
 from brinell.shapes import Inputs

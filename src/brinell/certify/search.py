@@ -2,21 +2,16 @@
 
 import heapq
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
-from torch import Tensor
-
 from brinell.certify.branch import AT_ONCE, Bounded, Question, Tree
 from brinell.certify.deadline import Deadline
+from brinell.certify.task import Judge
 from brinell.shapes import Inputs
 
 LEAVES_AT_ONCE = 8
 """Questions with no ReLU left to choose that are settled before the clock is looked at."""
-
-Judge = Callable[[Inputs], Tensor | None]
-"""Is shown points, and gives back one of them, as it is deployed, if the model errs there."""
 
 
 @dataclass(frozen=True)
