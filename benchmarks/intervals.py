@@ -27,6 +27,7 @@ from brinell import zoo
 from brinell.certifying import certify_run
 from brinell.evaluation import subject_of
 from brinell.result import Reading
+from brinell.spec import CertifySpec
 from brinell.suites.suite import load_suite
 
 TIMES = 10
@@ -114,7 +115,7 @@ def line(case: Case, data: Path, seconds: float, suite: str, folder: Path) -> st
         model, x, y, threat=threat, suite=suite, seed=0, outputs="logits", rows="all", layout="as-is", size=None
     )
     begin = time.process_time()
-    reading = certify_run(subject, folder / "run", seconds=seconds)
+    reading = certify_run(subject, folder / "run", asked=CertifySpec(method="branch", seconds=seconds))
     proof = time.process_time() - begin
     status, steps = reading.figures.status, [one.step for one in reading.certificates if one.outcome == "certified"]
     certified = [row.row for row in reading.rows if row.status == "certified"]

@@ -18,11 +18,13 @@ from brinell.diagnose.diagnosis import outcome_of
 from brinell.errors import BadInput
 from brinell.evaluation import subject_of
 from brinell.result import Reading, read_run
+from brinell.spec import CertifySpec
 from brinell.subject import Subject
 from brinell.threat import Threat
 
 EPS = 0.01
 """A few of small_net's rows fall, and most of the others can be proved at once."""
+ASKED = CertifySpec(method="branch", seconds=1.0)
 
 
 def subject(eps: float = EPS, **changes: Any) -> Subject:
@@ -39,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def certified(folder: Path) -> Reading:
-    return certify_run(subject(), folder, seconds=1.0)
+    return certify_run(subject(), folder, asked=ASKED)
 
 
 def test_both_bounds_hold_together(folder: Path, certified: Reading) -> None:
@@ -116,7 +118,7 @@ def test_certificates_settle_a_comparison(folder: Path, certified: Reading, tmp_
 
 def test_what_is_known_is_not_asked_again(folder: Path, certified: Reading) -> None:
     asked: list[int] = []
-    again = certify_run(subject(), folder, seconds=1.0, told=lambda number, of, proved: asked.append(of))
+    again = certify_run(subject(), folder, asked=ASKED, told=lambda number, of, proved: asked.append(of))
     assert asked == [certified.figures.status["standing"]] * certified.figures.status["standing"]
     assert again.figures.certified_accuracy.count >= certified.figures.certified_accuracy.count
 
@@ -125,7 +127,7 @@ def test_other_models_and_rows_are_refused(folder: Path) -> None:
     before = (folder / "manifest.json").read_bytes()
     for other in (subject(rows="0:30"), subject(outputs="probabilities")):
         with pytest.raises(BadInput, match="run"):
-            certify_run(other, folder, seconds=1.0)
+            certify_run(other, folder, asked=ASKED)
     assert (folder / "manifest.json").read_bytes() == before
 
 
@@ -138,7 +140,7 @@ def test_half_precision_is_refused(tmp_path: Path) -> None:
     half = subject_of(model, x.float(), y, threat=threat, suite="fgsm", **options)
     result = brinell.evaluate(model, x.float(), y, threat=threat, suite="fgsm", out=tmp_path / "half")
     with pytest.raises(BadInput, match="below float32"):
-        certify_run(half, tmp_path / "half", seconds=1.0)
+        certify_run(half, tmp_path / "half", asked=ASKED)
     assert result.reading.certificates == ()
 
 
@@ -160,5 +162,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["certify", str(tmp_path / "run"), "--seconds", "1", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["certified_accuracy"]["count"] > 5
-    assert said["certified"]["method"] == "chain"
+    assert said["certified"]["method"] == "branch"
     assert main(["verify", str(tmp_path / "run")]) == 0

@@ -47,6 +47,7 @@ def subject_from(spec: Spec) -> Subject:
         seed=spec.seed,
         batch_size=spec.batch_size,
         budget=None if spec.budget is None else Budget(spec.budget),
+        certify=spec.certify,
         spec=spec,
     )
 

@@ -1,47 +1,31 @@
-"""Certificates for a run: the rows that its attacks have left standing are proved, where that can be done.
+"""Certificates for a run that is complete: the rows that its attacks left standing are proved, where that can be done.
 
-A row that is certified needs no attack, and one on which the search for a proof meets an error is broken after all: the
-model confirms it once more, as the referee does. What was found is written row by row, so that nothing is lost; rows that
-have a certificate already are not asked again.
+Rows that have a certificate already are not asked again, so that whoever asks again, with more time, goes on with the rest.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import torch
-from filelock import FileLock
-
-from brinell.certify.chain import Certificate, certify
-from brinell.certify.graph import network_of
+from brinell.certify.graph import Network
+from brinell.certify.steps import STEPS
 from brinell.claim import threat_of
 from brinell.concluding import SEALED, conclude
 from brinell.errors import BadInput
-from brinell.geometry import distance
 from brinell.ledger import LEDGER, Ledger
-from brinell.losses import margin_of
-from brinell.manifest import DERIVED, Certified, Manifest, file_digests, write_manifest
+from brinell.manifest import DERIVED, Manifest, file_digests, write_manifest
 from brinell.opening import locked
 from brinell.points import ORIGINALS, WITNESSES, PointFile
-from brinell.records import CertificateRecord, RowRecord
+from brinell.proving import Prover, Told, about, provable
 from brinell.result import Reading, read_run
+from brinell.spec import CertifySpec
 from brinell.subject import Subject
-
-METHOD = "chain"
-PROVES = (
-    "the network with these weights, in real numbers, is right on the whole threat set of each certified row; the slack is "
-    "room for rounding, not a proof about it"
-)
-
-Told = Callable[[int, int, int], None]
-"""Rows asked, rows to ask, rows certified."""
 
 
 def certify_run(
     subject: Subject,
     folder: Path,
     *,
-    seconds: float,
+    asked: CertifySpec,
     told: Told = lambda *_: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Reading:
@@ -55,15 +39,15 @@ def certify_run(
     """
     reading = read_run(folder)
     _check(reading, subject)
-    module, shape = subject.model.module, tuple(reading.manifest.data["shape"])
-    with subject.model.undisturbed():
-        network = network_of(module, shape)
-        lock = locked(folder)
-        try:
-            _begin(folder, reading.manifest, seconds)
-            return _certified(subject, folder, reading, network, seconds, told, stop)
-        finally:
-            _unlock(lock)
+    network = provable(subject)
+    lock = locked(folder)
+    try:
+        manifest = _begun(folder, reading.manifest, asked)
+        with subject.model.undisturbed():
+            _sought(subject, reading, network, asked, told, stop)
+        return conclude(folder, manifest)
+    finally:
+        lock.release()
 
 
 def _check(reading: Reading, subject: Subject) -> None:
@@ -74,10 +58,8 @@ def _check(reading: Reading, subject: Subject) -> None:
         ("threat model", threat_of(manifest).describe(), subject.threat.describe()),
         ("model fingerprint", manifest.model["fingerprint"], subject.model.fingerprint()),
         ("rows", manifest.data["digest"], subject.rows.digest()),
-        ("outputs", manifest.model["outputs"], "logits"),
-        ("outputs", subject.model.outputs, "logits"),
+        ("outputs", manifest.model["outputs"], subject.model.outputs),
         ("draws", "draws" in manifest.suite, False),
-        ("a precision below float32", subject.model.own_dtype.itemsize < 4, False),
     )
     for name, got, expected in wanted:
         if got != expected:
@@ -89,85 +71,38 @@ def _check(reading: Reading, subject: Subject) -> None:
             )
 
 
-def _begin(folder: Path, manifest: Manifest, seconds: float) -> None:
+def _begun(folder: Path, manifest: Manifest, asked: CertifySpec) -> Manifest:
+    """The manifest with what is asked, written: the dearest step and the longest time where certificates were sought before."""
     for name in DERIVED:
         (folder / name).unlink(missing_ok=True)
-    about = Certified(method=METHOD, seconds_a_row=seconds, proves=PROVES)
-    write_manifest(folder, manifest.model_copy(update={"certified": about, "files": {}}))
+    said, before = about(asked, first=False), manifest.certified
+    if before is not None:
+        dearest = max(before.method, asked.method, key=STEPS.index)
+        longest = max(before.seconds_a_row, asked.seconds)
+        said = before.model_copy(update={"method": dearest, "seconds_a_row": longest})
+    manifest = manifest.model_copy(update={"certified": said, "files": {}})
+    write_manifest(folder, manifest)
+    return manifest
 
 
-def _certified(
+def _sought(
     subject: Subject,
-    folder: Path,
     before: Reading,
-    network: object,
-    seconds: float,
+    network: Network,
+    asked: CertifySpec,
     told: Told,
     stop: Callable[[], bool],
-) -> Reading:
-    ledger = Ledger.reopen(folder / LEDGER)
+) -> None:
+    """Ask for every row that is open; rows that no attack has got to are, as are those that stand."""
     known = {record.row for record in before.certificates if record.outcome != "unknown"}
-    asked = [row for row in before.rows if row.status == "standing" and row.row not in known]
-    proved = 0
-    for number, row in enumerate(asked):
-        if stop():
-            break
-        x = torch.from_numpy(np.array(subject.rows.x[row.place : row.place + 1])).to(subject.model.device)
-        y = torch.tensor([row.label], device=subject.model.device)
-        found = next(certify(subject.model.module, x, y, subject.threat, seconds=seconds, network=network))  # type: ignore[arg-type]
-        with ledger.transaction():
-            _record(subject, folder, ledger, row, found)
-        proved += found.outcome == "certified"
-        told(number + 1, len(asked), proved)
-    ledger.close()
-    manifest = read_run(folder).manifest
-    return conclude(folder, manifest)
-
-
-def _record(subject: Subject, folder: Path, ledger: Ledger, row: RowRecord, found: Certificate) -> None:
-    """One row's certificate, and the status that follows from it."""
-    ledger.replace_certificate(
-        CertificateRecord(
-            row=row.row,
-            method=METHOD,
-            step=None if found.outcome == "unknown" else found.method,
-            outcome=found.outcome,
-            margin=found.margin if np.isfinite(found.margin) else None,
-            slack=found.tolerance,
-            questions=found.questions,
-            seconds=found.seconds,
-        )
-    )
-    if found.outcome == "certified":
-        ledger.update_row(row.row, status="certified")
-    elif found.witness is not None:
-        _break(subject, folder, ledger, row, found.witness)
-
-
-def _break(subject: Subject, folder: Path, ledger: Ledger, row: RowRecord, witness: torch.Tensor) -> None:
-    """The search met an error of the model: the row is broken, by no attack of the suite."""
-    shape = subject.rows.x.shape
-    x = torch.from_numpy(np.array(subject.rows.x[row.place : row.place + 1]))
-    point = witness.cpu().to(x.dtype)
-    logits = subject.model.scores(point.to(subject.model.device, subject.model.dtype))
-    margin = float(margin_of(logits, torch.tensor([row.label], device=logits.device))[0])
-    assert margin <= 0
-    points, originals = (PointFile(folder / name, shape, subject.rows.x.dtype) for name in (WITNESSES, ORIGINALS))
-    originals.write(row.place, x[0].numpy())
-    digest = points.write(row.place, point[0].numpy())
-    for file in (points, originals):
-        file.flush()
-        file.close()
-    ledger.update_row(
-        row.row,
-        status="broken",
-        confirmed=1,
-        prediction=int(logits.argmax(1)[0]),
-        margin=margin,
-        distance=float(distance(x, point, subject.threat.norm)[0]),
-        witness_digest=digest,
-    )
-
-
-def _unlock(lock: FileLock) -> None:
-    lock.release()
+    rows = [row for row in before.rows if row.status in ("standing", "pending") and row.row not in known]
+    ledger = Ledger.reopen(before.folder / LEDGER)
+    shape, dtype = subject.rows.x.shape, subject.rows.x.dtype
+    witnesses, originals = (PointFile(before.folder / name, shape, dtype) for name in (WITNESSES, ORIGINALS))
+    try:
+        prover = Prover(subject, network, asked, False, ledger, witnesses, originals)
+        prover.seek(rows, told=told, stop=stop)
+    finally:
+        ledger.close()
+        witnesses.close()
+        originals.close()

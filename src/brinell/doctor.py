@@ -4,6 +4,7 @@ from brinell.diagnose.checks import CHECKS
 from brinell.diagnose.diagnosis import Diagnosis, explained, name_of
 from brinell.errors import BadInput
 from brinell.preflight import preflight
+from brinell.proving import provable
 from brinell.readiness import Readiness
 from brinell.subject import Subject
 
@@ -15,6 +16,8 @@ def examined(subject: Subject) -> tuple[Diagnosis, ...]:
     """All checks before an attack on one subject; no attack is made."""
     asked = subject.suite.within(subject.threat.norm)
     try:
+        if subject.certify is not None:
+            provable(subject)
         ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size or 64)
     except BadInput as error:
         refused = f"{error.subject}: got {error.got}; expected {error.expected}"

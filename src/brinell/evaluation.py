@@ -1,5 +1,6 @@
 """The Python interface: evaluate a model on arrays at hand, and read what came of it."""
 
+import math
 import shutil
 import tempfile
 import weakref
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from brinell.budget import Budget
+from brinell.certify.steps import STEPS, Step
 from brinell.claim import threat_of
 from brinell.concluding import conclude
 from brinell.errors import BadInput, ModelFailed
@@ -30,6 +32,7 @@ from brinell.records import RowRecord
 from brinell.result import Reading, read_run
 from brinell.rows import Layout, Rows, rows_of
 from brinell.run import Run
+from brinell.spec import CertifySpec
 from brinell.subject import Subject, named, suite_for
 from brinell.suites.suite import DEFAULT, Suite, load_suite, suite_of
 from brinell.tally import Observer, ignore
@@ -147,6 +150,8 @@ def evaluate(
     layout: Layout = "as-is",
     batch_size: int | None = None,
     budget: str | None = None,
+    certify: Step | None = None,
+    certify_seconds: float = 20.0,
     out: str | Path | None = None,
     observer: Observer = ignore,
 ) -> Result:
@@ -176,6 +181,11 @@ def evaluate(
     budget
         What may be spent: passes for each row (``500/row``), passes in all (``2M``), or time (``30min``). Where it runs
         out the figure is that of the rows as they stand then; rows that no attack has got to are pending.
+    certify
+        Seek a certificate for each row before the attacks, up to this step (``interval``, ``crown``, ``slopes``, ``layers``,
+        ``branch``); rows that are settled get no attack.
+    certify_seconds
+        About how long a row's certificate may take.
     out
         Folder of the run, new or empty; temporary where it is not given. A folder that holds a run that was cut
         off is gone on with by ``resume``.
@@ -191,7 +201,7 @@ def evaluate(
     """
     subject = subject_of(
         model, x, y, threat=threat, suite=suite, seed=seed, outputs=outputs, rows=rows, layout=layout, size=batch_size,
-        budget=budget,
+        budget=budget, certify=_sought(certify, certify_seconds),
     )  # fmt: skip
     return evaluated_into(out, partial(begin, subject), observer=observer)
 
@@ -242,6 +252,7 @@ def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observ
         layout=manifest.data["layout"],
         size=manifest.batch_size,
         budget=manifest.budget,
+        certify=None if manifest.certified is None else manifest.certified.first,
     )
     return Result(finish(resumed(subject, Path(folder)), observer))
 
@@ -299,6 +310,7 @@ def subject_of(
     layout: Layout,
     size: int | None,
     budget: str | None = None,
+    certify: CertifySpec | None = None,
 ) -> Subject:
     """What is to be evaluated, from objects at hand."""
     if not isinstance(model, nn.Module):
@@ -322,7 +334,21 @@ def subject_of(
         seed=seed,
         batch_size=size,
         budget=None if budget is None else Budget(budget),
+        certify=certify,
     )
+
+
+def _sought(method: str | None, seconds: float) -> CertifySpec | None:
+    if method is None:
+        return None
+    if method not in STEPS or not 0 < seconds < math.inf:
+        raise BadInput(
+            "certify",
+            got=f"{method!r}, {seconds} s",
+            expected=f"{', '.join(STEPS)}, and seconds above 0",
+            remedy="Choose one.",
+        )
+    return CertifySpec(method=method, seconds=seconds)
 
 
 def in_precision(rows: Rows, model: TorchModel) -> Rows:

@@ -30,7 +30,7 @@ _TABLES: dict[type[Record], tuple[str, str]] = {
     AttemptRecord: ("attempts", "row, stage, attempt"),
     TraceRecord: ("traces", "row, stage, attempt, step"),
     FrequencyRecord: ("frequencies", "row"),
-    CertificateRecord: ("certificates", "row, method"),
+    CertificateRecord: ("certificates", "row"),
     SessionRecord: ("sessions", "session"),
 }
 
@@ -153,13 +153,13 @@ class Ledger:
         ]
 
     def replace_certificate(self, record: CertificateRecord) -> None:
-        """Write what a method says of a row, in place of what it said before."""
-        self._db.execute("DELETE FROM certificates WHERE row = ? AND method = ?", (record.row, record.method))
+        """Write what is known of a row, in place of what was known before."""
+        self._db.execute("DELETE FROM certificates WHERE row = ?", (record.row,))
         self.add([record])
 
     def certificates(self) -> list[CertificateRecord]:
         """What certificates say, by row; empty where none were sought."""
-        found = self._db.execute("SELECT * FROM certificates ORDER BY row, method")
+        found = self._db.execute("SELECT * FROM certificates ORDER BY row")
         return [CertificateRecord(**dict(record)) for record in found]
 
     def update_frequency(self, row: int, **values: int) -> None:
@@ -230,12 +230,13 @@ class Ledger:
     def to_attack(self) -> dict[int, float]:
         """The rows that attacks are run on, with their margin before any attack, in the order of the selection.
 
-        Rows on which a randomised model is never right are not among them. Rows that have fallen are, so that a resumed run
-        sees what the first one saw.
+        Rows that a certificate settled first are not among them, nor those on which a randomised model is never right. Rows
+        that have fallen are, so that a resumed run sees what the first one saw.
         """
         found = self._db.execute(
             "SELECT rows.row, clean_margin FROM rows LEFT JOIN frequencies USING (row) WHERE clean_margin IS NOT NULL AND "
-            "CASE WHEN clean_correct IS NULL THEN status NOT IN ('misclassified', 'certified') ELSE clean_correct > 0 END "
+            "CASE WHEN clean_correct IS NULL THEN status != 'misclassified' ELSE clean_correct > 0 END AND rows.row NOT IN "
+            "(SELECT row FROM certificates WHERE first = 1 AND outcome != 'unknown') "
             "ORDER BY place"
         )
         return {record["row"]: record["clean_margin"] for record in found}

@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from brinell.certify.steps import Step
 from brinell.errors import BadInput
 from brinell.imports.account import Imported
-from brinell.spec import Spec
+from brinell.spec import CertifySpec, Spec
 
 MANIFEST = "manifest.json"
 SPEC = "spec.toml"
@@ -25,7 +26,7 @@ CERTIFICATES_TABLE = "certificates.parquet"
 RESULT = "result.json"
 DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, TRACES_TABLE, FREQUENCIES_TABLE, CERTIFICATES_TABLE, RESULT)
 """Files that are made from the ledger when a session ends."""
-FORMAT = 4
+FORMAT = 5
 """Version of the run folder's format; raised with every change that a reader must know of."""
 
 
@@ -59,10 +60,12 @@ class Certified(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    method: str
-    """How they were sought."""
+    method: Step
+    """The dearest step that rows were allowed; each row's own stands in the certificates."""
     seconds_a_row: float
-    """The most that was spent on one row."""
+    """About the most that was spent on one row."""
+    first: CertifySpec | None
+    """How they were sought before the attacks; None where they were sought afterwards alone."""
     proves: str
     """Of which model, in which arithmetic, under which assumptions."""
 

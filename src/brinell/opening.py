@@ -11,6 +11,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from brinell.budget import Budget
+from brinell.certify.graph import Network
 from brinell.engine import Engine
 from brinell.errors import BadInput
 from brinell.geometry import size
@@ -30,6 +31,7 @@ from brinell.manifest import (
 from brinell.oracle import Oracle
 from brinell.points import CANDIDATES, CLEAN_LOGITS, ORIGINALS, WITNESSES, PointFile
 from brinell.preflight import preflight
+from brinell.proving import Prover, about, provable
 from brinell.readiness import Readiness
 from brinell.recording import Recording
 from brinell.records import RowRecord
@@ -71,6 +73,7 @@ def begin(subject: Subject, folder: Path) -> Run:
     subject.suite.check(subject.threat.norm)
     if subject.budget is not None:
         refuse_small(subject.budget, subject)
+    network = None if subject.certify is None else provable(subject)
     asked = subject.suite.within(subject.threat.norm)
     ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
     suite = asked.fit(ready.classes)
@@ -83,7 +86,7 @@ def begin(subject: Subject, folder: Path) -> Run:
     ledger = Ledger.create(folder / LEDGER)
     with ledger.transaction():
         ledger.add(_row_records(subject))
-    run = _opened(folder, subject, manifest, suite, ledger, lock)
+    run = _opened(folder, subject, manifest, suite, ledger, lock, network)
     write_manifest(folder, manifest)  # last, for it is what makes the folder a run
     with ledger.transaction():
         ledger.count_passes(
@@ -143,6 +146,7 @@ def resume(subject: Subject, folder: Path) -> Run:
         "suite": (manifest.suite["digest"], suite.digest()),
         "seed": (manifest.seed, subject.seed),
         "budget": (manifest.budget, None if subject.budget is None else subject.budget.text),
+        "certificates": (None if manifest.certified is None else manifest.certified.first, subject.certify),
     }
     for subject_name, (then, current) in then_and_now.items():
         if then != current:
@@ -159,11 +163,12 @@ def resume(subject: Subject, folder: Path) -> Run:
             expected="the points that its attempts have kept",
             remedy="Put it back, or start another run.",
         )
+    network = None if subject.certify is None else provable(subject)
     lock = locked(folder)
     for name in DERIVED:
         (folder / name).unlink(missing_ok=True)
     write_manifest(folder, manifest.model_copy(update={"state": "running", "ended": None, "files": {}}))
-    return _opened(folder, subject, manifest, suite, Ledger.reopen(folder / LEDGER), lock)
+    return _opened(folder, subject, manifest, suite, Ledger.reopen(folder / LEDGER), lock, network)
 
 
 def locked(folder: Path) -> FileLock:
@@ -187,7 +192,15 @@ def locked(folder: Path) -> FileLock:
     return lock
 
 
-def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, ledger: Ledger, lock: FileLock) -> Run:
+def _opened(
+    folder: Path,
+    subject: Subject,
+    manifest: Manifest,
+    suite: Suite,
+    ledger: Ledger,
+    lock: FileLock,
+    network: Network | None,
+) -> Run:
     rows, model = subject.rows, subject.model
     shape = (len(rows), *rows.x.shape[1:])
     with ledger.transaction():
@@ -215,7 +228,10 @@ def _opened(folder: Path, subject: Subject, manifest: Manifest, suite: Suite, le
         candidates=_candidates(folder, suite, shape, rows.x.dtype),
     )
     engine = Engine(oracle, subject.threat, manifest.pull_in)
-    return Run(subject, engine, recording, lock, before=manifest.seconds)
+    prover = None
+    if network is not None and subject.certify is not None:
+        prover = Prover(subject, network, subject.certify, True, ledger, recording.witnesses, recording.originals)
+    return Run(subject, engine, recording, lock, before=manifest.seconds, prover=prover)
 
 
 def _candidates(folder: Path, suite: Suite, shape: tuple[int, ...], dtype: np.dtype[Any]) -> PointFile | None:
@@ -306,6 +322,7 @@ def _manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Path, no
         findings=ready.findings,
         target_ranks=ready.target_ranks,
         imported=subject.imported,
+        certified=None if subject.certify is None else about(subject.certify, first=True),
         notes=notes,
         files={},
         digest="",

@@ -91,8 +91,17 @@ def plan_of(subject: Subject) -> Plan:
         forward_seconds=forward,
         gradient_seconds=gradient,
         budget=subject.budget,
-        notes=(*ready.notes, *asked.replacements(suite)),
+        notes=(*ready.notes, *asked.replacements(suite), *_not_forecast(subject)),
     )
+
+
+def _not_forecast(subject: Subject) -> list[str]:
+    """What a run would do before its attacks, and nobody can foresee."""
+    if subject.certify is None:
+        return []
+    most = subject.certify.seconds * len(subject.rows)
+    said = f"certificates by {subject.certify.method} come first, {most:,.0f} s at the most"
+    return [f"{said}; the passes of the rows that they settle are not taken off here"]
 
 
 def _seconds_per_row(subject: Subject, batch_size: int) -> tuple[float, float]:

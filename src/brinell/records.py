@@ -141,9 +141,11 @@ class CertificateRecord:
     row: int
     """Index in the data set."""
     method: str
-    """How it was sought: ``chain``, from interval bounds to branch and bound."""
+    """The dearest step that was allowed: ``interval``, ``crown``, ``slopes``, ``layers`` or ``branch``."""
     step: str | None
-    """The step of the method that settled the row; None where none did."""
+    """The step that settled the row, ``none`` where the middle of the threat set did; null where nothing did."""
+    first: int
+    """1 if it was sought before any attack, so that no attack was made on a row that it settled; else 0."""
     outcome: str
     """``certified``: no point of the threat set is an error; ``violated``: a point is, which the model has confirmed;
     ``unknown``: neither was found within the time."""

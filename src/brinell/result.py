@@ -86,10 +86,16 @@ class Reading:
         more points to try (an import)."""
         return saturation_of(self.turns) if self.randomised is None and self.manifest.imported is None else None
 
+    @cached_property
+    def settled_first(self) -> frozenset[int]:
+        """Rows that a certificate, or the search for one, settled before any attack: no attack was made on them."""
+        return frozenset(record.row for record in self.certificates if record.first and record.outcome != "unknown")
+
     @property
     def samples(self) -> list[Sample]:
         """What the attacks did that the suite runs on rows drawn at random."""
-        return samples_of(self.manifest.suite["attacks"], self.rows, self.attempts)
+        rows = [row for row in self.rows if row.row not in self.settled_first]
+        return samples_of(self.manifest.suite["attacks"], rows, self.attempts)
 
     @property
     def robust_accuracy(self) -> Proportion | Frequency:

@@ -15,6 +15,7 @@ from brinell.ledger import Ledger
 from brinell.manifest import Manifest, now, read_manifest
 from brinell.oracle import Oracle
 from brinell.points import CANDIDATES
+from brinell.proving import Prover
 from brinell.queries import Attack, Cost, Learner, Success
 from brinell.random import stream_key
 from brinell.recording import Recorded, Recording
@@ -22,7 +23,7 @@ from brinell.scoring import referee, score_clean_rows
 from brinell.subject import Subject
 from brinell.suites.programme import Assignment
 from brinell.suites.suite import Suite
-from brinell.tally import Observer, Planned, Tally, ignore
+from brinell.tally import Moment, Observer, Planned, Tally, ignore
 from brinell.watched import drawn_rows
 
 MANY_REFUSED = 3
@@ -41,6 +42,8 @@ class Run:
     before: float = 0.0
     """Seconds of the sessions before this one."""
     started: float = field(default_factory=time.perf_counter)
+    prover: Prover | None = None
+    """Asks for certificates before any attack; None where none are sought first."""
     cut: Literal["passes", "time"] | None = None
     """Which budget ended the attacks before the suite was through."""
 
@@ -79,6 +82,8 @@ class Run:
         with self.subject.model.undisturbed():
             score_clean_rows(self.oracle, self.recording)
             referee(self.oracle, self.recording)
+            if self.prover is not None and not self._certify(self.prover, observer, stop):
+                return False
             self.engine.watched = self._watched()
             through = self.attack(observer, stop) if self.subject.threat.eps > 0 else True
         if through:
@@ -106,6 +111,19 @@ class Run:
             "batch_size": self.oracle.batch_size,
         }
         return manifest.model_copy(update=update)
+
+    def _certify(self, prover: Prover, observer: Observer, stop: Callable[[], bool]) -> bool:
+        """Ask for every row that is right and was not asked for; whether nobody stopped it. Time that is up ends it."""
+        known = {record.row for record in self.ledger.certificates()}
+        standing = self.ledger.to_attempt() - known
+        rows = [row for row in self.ledger.rows() if row.row in standing]
+
+        def told(asked: int, of: int, proved: int) -> None:
+            label = f"certifying by {prover.asked.method}: {asked} of {of} rows, {proved} certified"
+            observer(Moment(label, of - asked, 0, Cost(0, 0), Cost(0, 0)))
+
+        prover.seek(rows, told=told, stop=lambda: stop() or self._out_of_time())
+        return not stop()
 
     def _watched(self) -> frozenset[int]:
         """The rows whose way is kept; none where the model is randomised, so that no single point tells anything."""

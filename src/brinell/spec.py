@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from brinell import zoo
 from brinell.budget import Budget
+from brinell.certify.steps import Step
 from brinell.eps import Eps
 from brinell.errors import BadInput
 
@@ -89,6 +90,15 @@ class Declared(_Strict):
     """The attack that it was trained with, or ``none``."""
 
 
+class CertifySpec(_Strict):
+    """How certificates are sought."""
+
+    method: Step
+    """The dearest step that a row may be given: ``interval``, ``crown``, ``slopes``, ``layers`` or ``branch``."""
+    seconds: float = Field(default=20.0, gt=0, lt=1e9)
+    """About how long one row may take."""
+
+
 def _is_budget(text: str) -> str:
     try:
         return Budget(text).text
@@ -110,6 +120,8 @@ class Spec(_Strict):
     """What may be spent: passes for each row (``500/row``), passes in all (``2M``), or time (``30min``)."""
     batch_size: int | None = Field(default=None, gt=0)
     """Rows in a batch; measured where it is not given."""
+    certify: CertifySpec | None = None
+    """How certificates are sought before the attacks, which are spared the rows that are settled; None: they are not."""
     declared: Declared = Declared()
     """What is said of model and data that cannot be seen from them."""
 

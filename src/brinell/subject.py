@@ -7,7 +7,7 @@ from brinell.budget import Budget
 from brinell.imports.account import Imported
 from brinell.models.torch_model import TorchModel
 from brinell.rows import Rows
-from brinell.spec import Spec
+from brinell.spec import CertifySpec, Spec
 from brinell.suites.suite import Suite
 from brinell.threat import Threat
 
@@ -25,6 +25,8 @@ class Subject:
     batch_size: int | None
     budget: Budget | None = None
     """What may be spent; None: all that the suite asks for."""
+    certify: CertifySpec | None = None
+    """How certificates are sought before the attacks; None: they are not."""
     spec: Spec | None = None
     """What was asked for, where it was written down."""
     imported: Imported | None = None

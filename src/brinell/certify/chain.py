@@ -27,6 +27,7 @@ from brinell.certify.graph import Network, network_of
 from brinell.certify.region import Region
 from brinell.certify.relaxation import ReLUs
 from brinell.certify.search import Search
+from brinell.certify.steps import Step
 from brinell.certify.task import Task
 from brinell.losses import margin_of
 from brinell.shapes import Inputs, Labels
@@ -48,7 +49,7 @@ ROWS_AT_ONCE = 100
 """Rows whose intervals are computed together."""
 
 Outcome = Literal["certified", "unknown", "violated"]
-Method = Literal["none", "interval", "crown", "slopes", "layers", "branch"]
+Method = Step | Literal["none"]
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,14 @@ def certify(
     threat: Threat,
     *,
     seconds: float = 60.0,
+    last: Step = "branch",
     network: Network | None = None,
     clock: Clock = time.monotonic,
 ) -> Iterator[Certificate]:
     """One certificate for each row, in their order; each row may take about ``seconds`` of the ``clock``'s time.
 
-    ``network`` saves reading the module again. Rows that the model gets wrong are ``violated`` by themselves.
+    No step after ``last`` is tried. ``network`` saves reading the module again. Rows that the model gets wrong are
+    ``violated`` by themselves.
 
     Raises
     ------
@@ -117,7 +120,7 @@ def certify(
             task = Task(
                 network, region.at(slice(i, i + 1)), specs[i : i + 1], torch.arange(specs.shape[1]), enough, judge
             )
-            proof = prove(task, bounds[i : i + 1], Deadline(begin + seconds, clock))
+            proof = prove(task, bounds[i : i + 1], Deadline(begin + seconds, clock), last)
             yield judge.certificate(task, proof, clock() - begin)
 
 
@@ -160,8 +163,8 @@ class _Judge:
         )
 
 
-def prove(task: Task, by_intervals: Tensor, deadline: Deadline) -> Proof:
-    """The chain on one row, from the bounds that intervals gave."""
+def prove(task: Task, by_intervals: Tensor, deadline: Deadline, last: Step = "branch") -> Proof:
+    """The chain on one row, from the bounds that intervals gave to those of the ``last`` step."""
     if bool(task.region.empty()):
         return Proof("none", -math.inf)
     if task.margin(by_intervals) > task.enough:
@@ -170,17 +173,19 @@ def prove(task: Task, by_intervals: Tensor, deadline: Deadline) -> Proof:
     witness = task.judge(centre)
     if witness is not None:
         return Proof("none", -math.inf, witness=witness)
+    if last == "interval":
+        return Proof("interval", task.margin(by_intervals))
     begin = deadline.clock()
     with torch.no_grad():
         layers = crown.layers_of(task.network, task.region)
         bounds = torch.fmax(by_intervals, crown.bound(task.network, task.region, layers, task.specs))
     taken = deadline.clock() - begin
-    if task.margin(bounds) > task.enough:
+    if task.margin(bounds) > task.enough or last == "crown":
         return Proof("crown", task.margin(bounds))
     climb = Climb(task.network, task.region, SLOPE_STEPS, task.enough)
     better, slopes = climb.bound(layers, len(task.network.nodes) - 1, task.specs)
     bounds = torch.fmax(bounds, better)
-    if task.margin(bounds) > task.enough:
+    if task.margin(bounds) > task.enough or last == "slopes":
         return Proof("slopes", task.margin(bounds))
     steps = min(LAYER_STEPS, int(LAYER_SHARE * deadline.left() / max(STEP_COST * taken, 1e-9)))
     if steps >= FEWEST_STEPS:
@@ -189,6 +194,8 @@ def prove(task: Task, by_intervals: Tensor, deadline: Deadline) -> Proof:
         bounds = torch.fmax(bounds, better)
         if task.margin(bounds) > task.enough:
             return Proof("layers", task.margin(bounds))
+    if last == "layers":
+        return Proof("layers" if steps >= FEWEST_STEPS else "slopes", task.margin(bounds))
     return _branched(task, layers, slopes, bounds, deadline)
 
 

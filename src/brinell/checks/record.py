@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from brinell.budget import Budget
+from brinell.certify.steps import STEPS
 from brinell.checks.finding import Finding, equal
 from brinell.concluding import SEALED
 from brinell.exported import as_data
@@ -188,7 +189,8 @@ class _Record:
         found = {}
         for row in self.reading.rows:
             wrong_at_once = self.reading.randomised is None and (row.clean_margin or 0.0) <= 0
-            if row.clean_margin is not None and row.row not in never and not wrong_at_once:
+            out = row.row in never or row.row in self.reading.settled_first
+            if row.clean_margin is not None and not out and not wrong_at_once:
                 found[row.row] = row.clean_margin
         return found
 
@@ -231,15 +233,19 @@ def _majority_follows(row: RowRecord, counted: FrequencyRecord | None, outcomes:
 
 
 def certificates(reading: Reading) -> Iterator[Finding]:
-    """A certificate has a margin above its slack; only rows that no attack broke were asked for one."""
+    """A certificate has a margin above its slack; no row that is settled first was attacked, or that fell asked for."""
     about = reading.manifest.certified
     if about is None and not reading.certificates:
         return
     status = {row.row: row.status for row in reading.rows}
+    attacked = {attempt.row for attempt in reading.attempts}
     off = [
         record.row
         for record in reading.certificates
         if about is None
+        or (record.row in attacked and record.row in reading.settled_first)
+        or (record.first and about.first is None)
+        or record.method not in STEPS[: STEPS.index(about.method) + 1]
         or record.row not in status
         or (record.outcome == "certified") != (status[record.row] == "certified")
         or (record.outcome == "certified" and not (record.margin is not None and record.margin > record.slack))

@@ -12,7 +12,8 @@ def traces(reading: Reading) -> Iterator[Finding]:
     """Each attempt on a drawn row has a margin for each forward pass, of which the least is the attempt's own."""
     if reading.randomised is not None:
         return
-    attacked = [row.row for row in reading.rows if row.clean_margin is not None and row.clean_margin > 0]
+    right = [row.row for row in reading.rows if row.clean_margin is not None and row.clean_margin > 0]
+    attacked = [row for row in right if row not in reading.settled_first]
     drawn = set(drawn_rows(attacked, reading.manifest.seed))
     ways: dict[tuple[int, int, int], list[TraceRecord]] = {}
     for record in reading.traces:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Group, Parameter
 from rich.console import Console
 
+from brinell.certify.steps import Step
 from brinell.errors import EXIT_KILLED_BY_SECOND_INTERRUPT
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ class Options:
     """What may be spent: 500/row, 2M passes in all, 30min. [default: what the suite asks for]"""
     batch_size: Annotated[int | None, Parameter(group=HOW)] = None
     """Rows in a batch; measured where it is not given."""
+    certify: Annotated[Step | None, Parameter(group=HOW)] = None
+    """Seek a certificate for each row before the attacks, up to this step; rows that are settled get no attack."""
+    certify_seconds: Annotated[float | None, Parameter(group=HOW)] = None
+    """About how long a row's certificate may take. [default: 20]"""
 
     def overrides(self) -> dict[str, Any]:
         """The options as a spec file would say them."""
@@ -80,6 +85,7 @@ class Options:
             "seed": self.seed,
             "budget": self.budget,
             "batch_size": self.batch_size,
+            "certify": _said(method=self.certify, seconds=self.certify_seconds),
         }
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 from rich.console import Console
 
+from brinell.certify.steps import Step
 from brinell.commands.app import app, consoles, interrupts, recorded_spec, subject_from
 from brinell.errors import EXIT_DONE
 
@@ -16,6 +17,7 @@ def certify(
     folder: Path,
     /,
     *,
+    method: Step = "branch",
     seconds: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=10**9))] = 20.0,
     model: str | None = None,
     data: str | None = None,
@@ -28,6 +30,8 @@ def certify(
     ----------
     folder
         The folder of a complete run; certificates are added to its record.
+    method
+        The dearest step that a row may be given: interval, crown, slopes, layers or branch.
     seconds
         About how long one row may take. Rows that are certified already are not asked again.
     model
@@ -41,11 +45,13 @@ def certify(
     """
     from brinell.certifying import certify_run
     from brinell.report.show import as_json, as_text
+    from brinell.spec import CertifySpec
 
+    asked = CertifySpec(method=method, seconds=seconds)
     _, errors = consoles(quiet=quiet or json)
     subject = subject_from(recorded_spec(folder, model, data))
     with interrupts(errors) as stopped:
-        reading = certify_run(subject, folder, seconds=seconds, told=_counting(errors), stop=stopped)
+        reading = certify_run(subject, folder, asked=asked, told=_counting(errors), stop=stopped)
     (as_json if json else as_text)(reading)
     return EXIT_DONE
 

@@ -18,7 +18,7 @@ from brinell.subject import Subject
 from brinell.suites.suite import IMPORTED, Suite
 from brinell.threat import Threat
 
-UNUSED = ("suite", "seed", "budget")
+UNUSED = ("suite", "seed", "budget", "certify")
 """What can be said of a run but not of an import, which draws nothing and tries every point."""
 
 
@@ -99,7 +99,7 @@ def requested(tool: str, files: Sequence[Path], options: dict[str, Any]) -> Requ
         If there is no file, one cannot be read, or an option has no meaning for an import.
     """
     for name in UNUSED:
-        if options[name] is not None:
+        if options.get(name) not in (None, {}):
             raise BadInput(
                 f"--{name}", got=str(options[name]), expected="nothing: an import tries every point", remedy="Drop it."
             )

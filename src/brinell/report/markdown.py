@@ -1,9 +1,9 @@
 """The result for a page or a pull request."""
 
 from brinell.claim import threat_of
+from brinell.report.certified import certificate_lines
 from brinell.report.imported import head_line, imported_markdown
 from brinell.report.text import (
-    certified_line,
     cost_line,
     finding_lines,
     randomised_lines,
@@ -54,7 +54,7 @@ def markdown_report(reading: Reading) -> str:
         "",
         *(f"- {_cell(line)}." for line in spending_lines(reading)),
         *(f"- {_cell(line)}." for line in finding_lines(reading)),
-        *([f"- {_cell(certified_line(manifest.certified))}."] if manifest.certified is not None else []),
+        *(f"- {_cell(line)}." for line in certificate_lines(reading)),
         "",
         f"Threat model: {threat_of(manifest).describe()}. Rows: {figures.rows} of {_cell(manifest.data['source'])}, "
         f"{_cell(manifest.data['selection'])}. Suite: {_cell(manifest.suite['name'])} v{_cell(manifest.suite['version'])}. "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from brinell.diagnose.diagnosis import outcome_of
 from brinell.report import sections
+from brinell.report.certified import certificate_lines
 from brinell.report.chart import drawn
 from brinell.report.citations import papers_of
 from brinell.report.coverage import not_covered
@@ -14,7 +15,7 @@ from brinell.report.embedded import MOST_ROWS, as_script, embedded
 from brinell.report.imported import head_line
 from brinell.report.pictures import Pictures, pictures_of
 from brinell.report.repeating import command_of, reproduction_facts
-from brinell.report.text import certified_line, stage_columns
+from brinell.report.text import stage_columns
 from brinell.result import Reading
 from brinell.spec import written
 
@@ -48,7 +49,7 @@ def html_page(reading: Reading) -> str:
         outcome=outcome_of(reading.diagnoses),
         manifest=manifest,
         imported_from="" if manifest.imported is None else head_line(manifest.imported),
-        certified_by="" if manifest.certified is None else certified_line(manifest.certified),
+        certified_by=certificate_lines(reading),
         figures=reading.figures,
         say=sections,
         columns=stage_columns(reading),

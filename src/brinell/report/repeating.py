@@ -44,6 +44,8 @@ def command_of(spec: Spec) -> str:
         "budget": (spec.budget, None),
         "batch-size": (spec.batch_size, None),
     }
+    if spec.certify is not None:
+        said |= {"certify": spec.certify.method, "certify-seconds": f"{spec.certify.seconds:g}"}
     said |= {name: value for name, (value, unsaid) in usual.items() if value != unsaid}
     options = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in said.items())
     return f"brinell run {options} --out again"

@@ -10,8 +10,8 @@ from rich.text import Text
 from brinell.attacks.catalogue import defaults
 from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
-from brinell.manifest import Certified
 from brinell.metrics import Figures, StageFigures
+from brinell.report.certified import certificate_lines
 from brinell.report.imported import print_imported
 from brinell.result import Reading
 from brinell.spending import Saturation, thinned
@@ -58,8 +58,8 @@ def print_text(reading: Reading, console: Console) -> None:
     console.print(Text(cost_line(figures), style="dim"))
     for line in spending_lines(reading):
         console.print(Text(line), soft_wrap=True)
-    if manifest.certified is not None:
-        console.print(Text(certified_line(manifest.certified)), soft_wrap=True)
+    for line in certificate_lines(reading):
+        console.print(Text(line), soft_wrap=True)
     for note in manifest.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     for line in finding_lines(reading):
@@ -70,11 +70,6 @@ def print_text(reading: Reading, console: Console) -> None:
     console.print()
     console.print(Text(reading.claim.line(), style="bold"), soft_wrap=True)
     console.print(Text(f"digest {manifest.digest}", style="dim"))
-
-
-def certified_line(certified: Certified) -> str:
-    """How certificates were sought, and what they prove."""
-    return f"certificates by {certified.method}, about {certified.seconds_a_row:g} s a row at most: {certified.proves}"
 
 
 def finding_lines(reading: Reading) -> list[str]:
