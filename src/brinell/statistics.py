@@ -22,6 +22,24 @@ def clopper_pearson(count: float, of: int, level: float = LEVEL) -> tuple[float,
     return low, high
 
 
+def binomial_lower(count: int, of: int, confidence: float) -> float:
+    """The exact one-sided lower bound of a binomial proportion (Clopper & Pearson 1934), 0 where nothing was counted.
+
+    Guarantee: whatever the true proportion, the bound lies above it with probability at most ``1 - confidence``. ``of`` must
+    be above 0.
+    """
+    from scipy.special import betaincinv  # needed only where something is certified or reported
+
+    return float(betaincinv(count, of - count + 1, 1 - confidence)) if count > 0 else 0.0
+
+
+def even_odds(first: int, second: int) -> float:
+    """The two-sided p-value of the exact test that two outcomes are equally likely; 1 where neither was seen."""
+    from scipy.special import bdtr  # needed only where something is certified or reported
+
+    return min(1.0, 2 * float(bdtr(min(first, second), first + second, 0.5))) if first + second else 1.0
+
+
 def poisson_upper(count: int, confidence: float) -> float:
     """The exact one-sided upper bound of a Poisson mean of which ``count`` were seen (Garwood 1936)."""
     from scipy.special import gammaincinv  # needed only for reports
