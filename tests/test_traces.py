@@ -1,21 +1,25 @@
-"""Of a few rows, drawn by the seed, the margin at every point is kept: what an attempt met, and nothing else."""
+"""Of a few rows, drawn by the seed, every point is taken down: what an attempt met, and nothing else."""
 
 import math
 import shutil
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from brinell import Threat
 from brinell.checks.traces import traces
 from brinell.evaluation import finish, open_run
+from brinell.models.protocol import Climbed
 from brinell.opening import begin
 from brinell.opening import resume as reopened
+from brinell.records import TraceRecord
 from brinell.result import Reading, read_run
 from brinell.suites.suite import suite_from
 from brinell.watched import MOST, drawn_rows
+from brinell.waypoints import gap_of, waypoints
 from noisy_models import carried_out, data, noisy
 from small_runs import TABLE, abandon, edit, small_result, small_run, small_subject
 
@@ -75,12 +79,20 @@ def test_points_outside_the_threat_set_have_no_margin(tmp_path: Path) -> None:
     assert [finding.holds for finding in traces(reading)] == [True]
 
 
+def assert_alike(some: Sequence[TraceRecord], others: Sequence[TraceRecord]) -> None:
+    for name in ("margin", "loss", "flat", "gap"):
+        values, expected = ([getattr(record, name) for record in records] for records in (some, others))
+        assert [value is None for value in values] == [value is None for value in expected], name
+        known = [[value for value in column if value is not None] for column in (values, expected)]
+        assert known[0] == pytest.approx(known[1], rel=1e-9, abs=1e-9), name
+
+
 def test_batches_do_not_change_a_way(reading: Reading, tmp_path: Path) -> None:
     other = small_result(tmp_path / "run", batch_size=7).reading.traces
     assert [(r.row, r.stage, r.attempt, r.step) for r in other] == [
         (r.row, r.stage, r.attempt, r.step) for r in reading.traces
     ]
-    assert [r.margin for r in other] == pytest.approx([r.margin for r in reading.traces], rel=1e-9)
+    assert_alike(other, reading.traces)
 
 
 def test_a_run_cut_off_and_resumed_has_the_same_ways(tmp_path: Path) -> None:
@@ -100,13 +112,74 @@ def test_a_run_cut_off_and_resumed_has_the_same_ways(tmp_path: Path) -> None:
     before = read_run(tmp_path / "cut").traces
     assert 0 < len(before) < len(whole)
     after = finish(reopened(small_subject(), tmp_path / "cut")).traces
-    assert [replace(record, margin=None) for record in after] == [replace(record, margin=None) for record in whole]
-    assert [record.margin for record in after] == pytest.approx([record.margin for record in whole], rel=1e-9)
+    names = ("row", "turn", "stage", "attempt", "step")
+    assert [[getattr(r, name) for name in names] for r in after] == [
+        [getattr(r, name) for name in names] for r in whole
+    ]
+    assert_alike(after, whole)
+
+
+LINEAR = torch.tensor([[2.0, -1.0, 0.0], [-3.0, 0.0, 0.0]], dtype=torch.float64)
+"""Gradients of two rows."""
+
+
+@pytest.mark.parametrize(("side", "gap"), [(1.0, 0.0), (0.0, 0.5), (-1.0, 1.0), (0.5, 0.25)])
+def test_the_gap_is_what_lies_ahead(side: float, gap: float) -> None:
+    """Of a linear loss on a ball that no box cuts: nothing at the best corner, all at the worst, half at the centre."""
+    ball = Threat("linf", 0.1).around(torch.full_like(LINEAR, 0.5))
+    found = gap_of(ball.x + 0.1 * side * LINEAR.sign(), ball, LINEAR)
+    assert found.tolist() == pytest.approx([gap, gap])
+    # neither the gradient's scale nor where it is 0 matters
+    assert gap_of(ball.x + 0.1 * side * LINEAR.sign(), ball, 1e-300 * LINEAR).tolist() == pytest.approx([gap, gap])
+
+
+def test_the_gap_counts_what_the_box_leaves() -> None:
+    """At the face of the box that the gradient points out of nothing lies ahead, wherever the ball goes on."""
+    ball = Threat("linf", 0.1).around(torch.tensor([[1.0], [0.95]], dtype=torch.float64))
+    up = torch.ones(2, 1, dtype=torch.float64)
+    # from 0.95 the ball reaches 0.85 to 1: a third of the way lies ahead
+    assert gap_of(ball.x, ball, up).tolist() == pytest.approx([0, 1 / 3])
+
+
+def test_a_gradient_of_zero_is_flat_and_has_no_gap() -> None:
+    ball = Threat("linf", 0.1).around(torch.full_like(LINEAR, 0.5))
+    grad = torch.stack([torch.zeros(3, dtype=torch.float64), LINEAR[1]])
+    answer = Climbed(torch.zeros(2, 2), torch.tensor([4.0, 5.0], dtype=torch.float64), grad)
+    inside, margin = torch.tensor([True, False]), torch.tensor([1.0, 2.0], dtype=torch.float64)
+    flat, outside = waypoints(ball.x, ball, inside, margin, answer)
+    assert (flat.margin, flat.loss, flat.flat) == (1.0, 4.0, 1.0)
+    assert math.isnan(flat.gap)
+    assert (outside.loss, outside.flat) == (5.0, pytest.approx(2 / 3))
+    assert math.isnan(outside.margin)
+    assert math.isnan(outside.gap)
+    scores = waypoints(ball.x, ball, inside, margin, None)[0]
+    assert [math.isnan(value) for value in scores] == [False, True, True, True]
+
+
+def test_what_is_climbed_is_taken_down_with_its_slope(reading: Reading) -> None:
+    """Square asks for no gradient, and the last point of an attempt with gradients is scored only."""
+    attacks = reading.manifest.suite["attacks"]
+    for attempt in reading.attempts:
+        way = [
+            r for r in reading.traces if (r.row, r.stage, r.attempt) == (attempt.row, attempt.stage, attempt.attempt)
+        ]
+        if not way:
+            continue
+        sloped = [record.flat is not None for record in way]
+        assert sum(sloped) == attempt.backwards
+        assert sloped == sorted(sloped, reverse=True)
+        if attacks[attempt.stage]["attack"] == "square":
+            assert not any(sloped)
+        elif attacks[attempt.stage].get("loss") == "margin":
+            assert all(r.loss == pytest.approx(-r.margin) for r in way if r.loss is not None and r.margin is not None)
+    assert any(record.gap is not None for record in reading.traces)
 
 
 @pytest.mark.parametrize(
     "change",
     [
+        "UPDATE traces SET flat = NULL WHERE step = 1",
+        "UPDATE traces SET gap = 2 WHERE gap IS NOT NULL",
         "UPDATE traces SET margin = margin - 9 WHERE step = 1",
         "UPDATE traces SET turn = turn + 1 WHERE step = 0",
         "DELETE FROM traces WHERE step = 2",

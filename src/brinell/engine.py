@@ -44,7 +44,7 @@ class Engine:
     pull_in: float = 0.0
     """Where gradients vanish on the faces of the box: how far inside them gradients are taken, in input units."""
     watched: frozenset[int] = frozenset()
-    """Rows of which the margin at each point is kept; only where the model is deterministic."""
+    """Rows of which each point is taken down; only where the model is deterministic."""
 
     def run(self, assignment: Assignment, fetch: Callable[[Sequence[int]], Clean]) -> Iterator[Step]:
         """Attempt every row of the assignment, a batch at a time; ``fetch`` brings the rows as they are let in.

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from brinell.kept import Kept
 from brinell.models.protocol import Climbed
-from brinell.queries import Answer, Cost, Gradient, Gradients, Query, Search
+from brinell.queries import Answer, Cost, Gradient, Gradients, Query, Scores, Search
 from brinell.shapes import Indices, Inputs, Labels, Logits, Mask, PerRow
 from brinell.threat import Ball
+from brinell.waypoints import Waypoint, waypoints
 
 Outcome = Literal["fell", "stood", "proposed", "error"]
 
@@ -51,8 +52,8 @@ class Attempted(NamedTuple):
     """Why the attempt ended in an error; None for the others."""
     kept: Inputs | None = None
     """Points ``(stretch, *feature)`` that are worth another look, where the model is randomised."""
-    trace: tuple[float, ...] = ()
-    """Of a watched row, the margin at each point of the attempt; NaN outside the threat set."""
+    trace: tuple[Waypoint, ...] = ()
+    """Of a watched row, what was taken down at each point of the attempt."""
 
 
 class Step(NamedTuple):
@@ -79,8 +80,8 @@ class InFlight:
     """Passes over each point of a query."""
     kept: Kept | None = None
     """Set where the model is randomised: no row falls then."""
-    traces: dict[int, list[float]] = field(default_factory=dict)
-    """Margins met so far by the rows that are watched, by their position among the search's rows."""
+    traces: dict[int, list[Waypoint]] = field(default_factory=dict)
+    """What was taken down so far of the rows that are watched, by their position among the search's rows."""
     length: int = 1
     """Forward passes of a row that goes through the whole attempt, a look counted once."""
     query: Query | None = None
@@ -155,8 +156,8 @@ class InFlight:
         best = self.best_here[low:high]
         torch.fmin(best, margin.where(self.inside_here[low:high], torch.inf), out=best)
 
-    def watch(self, low: int, high: int, margin: PerRow) -> None:
-        """Take down the margins that a stretch of rows met, for those that are watched; NaN outside the threat set."""
+    def watch(self, low: int, high: int, margin: PerRow, climbed: Climbed) -> None:
+        """Take down what a stretch of rows met, for those that are watched."""
         if not self.traces:
             return
         positions = self.positions[low:high]
@@ -167,10 +168,13 @@ class InFlight:
         asked = torch.tensor(watched, device=positions.device)
         places = torch.searchsorted(positions, asked)
         found = positions[places] == asked
-        met = margin.where(self.inside_here[low:high], torch.nan)[places]
-        for position, here, value in zip(watched, found.tolist(), met.tolist(), strict=True):
-            if here:
-                self.traces[position].append(value)
+        asked, places = asked[found], places[found]
+        answered = Climbed(*(piece[places] for piece in climbed)) if not isinstance(self.query, Scores) else None
+        here = self.ball_here.at(places + low)
+        points, inside = self.points_here[places + low], self.inside_here[places + low]
+        met = waypoints(points, here, inside, margin[places], answered)
+        for position, waypoint in zip(asked.tolist(), met, strict=True):
+            self.traces[position].append(waypoint)
 
     def ended(self, place: int, outcome: Outcome, reason: str | None) -> Attempted:
         """The record of the row at a place of ``positions`` whose attempt has ended, with the query under way."""

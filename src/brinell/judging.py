@@ -26,12 +26,13 @@ def judged(batch: list[Part], evaluated: Evaluated, threat: Threat) -> Step:
     for part in batch:
         here = slice(start, start + part.length)
         part.flight.keep_best(part.low, part.high, margin[here])
-        part.flight.watch(part.low, part.high, margin[here])
+        answered = Climbed(*(piece[here] for piece in climbed))
+        part.flight.watch(part.low, part.high, margin[here], answered)
         if evaluated.right is not None:
             part.flight.keep(part.low, part.high, evaluated.right[here], margin[here])
         if not quiet:
             _sort_out(part, here, evaluated, usable[here], threat, step)
-        part.flight.take(part.low, part.high, Climbed(*(piece[here] for piece in climbed)))
+        part.flight.take(part.low, part.high, answered)
         start = here.stop
     return step
 

@@ -107,8 +107,16 @@ class Recording:
             )
         )
         self.ledger.add(
-            TraceRecord(row=attempted.row, step=step, margin=margin if math.isfinite(margin) else None, **which)
-            for step, margin in enumerate(attempted.trace)
+            TraceRecord(
+                row=attempted.row,
+                step=step,
+                margin=_finite(waypoint.margin),
+                loss=_finite(waypoint.loss),
+                flat=_finite(waypoint.flat),
+                gap=_finite(waypoint.gap),
+                **which,
+            )
+            for step, waypoint in enumerate(attempted.trace)
         )
 
     def _keep(self, assignment: Assignment, row: int, points: torch.Tensor) -> None:
@@ -158,3 +166,7 @@ class Recording:
         refused = sum(record.unconfirmed for record in self.ledger.rows())
         self.ledger.close()
         return refused
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -89,7 +89,7 @@ class AttemptRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class TraceRecord:
-    """The margin at one point of one attempt, kept of up to 16 rows drawn by the seed (deterministic models)."""
+    """What one point of one attempt was like, kept of up to 16 rows drawn by the seed (deterministic models)."""
 
     row: int
     """Index in the data set."""
@@ -104,6 +104,16 @@ class TraceRecord:
     margin: float | None
     """Margin at the point, in logit units; null where the point lay outside the threat set, or the logits were not
     finite. The least of an attempt is its ``best_margin``."""
+    loss: float | None
+    """The loss that was climbed at the point, in its own units; null where scores alone were asked for, or gradients
+    towards several classes."""
+    flat: float | None
+    """Share of its gradient's coordinates that are exactly 0; 1 is a gradient that says nothing. Null where scores alone
+    were asked for."""
+    gap: float | None
+    """Of what the loss can gain to first order from the worst point of ball and box to the best, the share that lies
+    ahead of this point (the Frank-Wolfe gap, made relative): 0 where no way leads up. Linf only; null in other norms,
+    outside the threat set, where the gradient is zero, and where ``loss`` is null."""
 
 
 @dataclass(frozen=True, kw_only=True)

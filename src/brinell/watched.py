@@ -1,4 +1,4 @@
-"""Which rows the engine takes down every margin of: a few, drawn by the run's seed."""
+"""Which rows the engine takes down every point of: a few, drawn by the run's seed."""
 
 from collections.abc import Iterable
 
