@@ -134,6 +134,11 @@ def loss_named(name: str) -> Loss | TargetedLoss:
     return LOSSES[name]
 
 
+def cross_entropy_of(y: Labels) -> Callable[[Logits], PerRow]:
+    """Cross-entropy with these classes, as a function of the logits alone."""
+    return lambda logits: CROSS_ENTROPY.climb(logits, y)
+
+
 AnyLoss = TypeVar("AnyLoss", bound=Loss | TargetedLoss)
 
 

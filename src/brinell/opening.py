@@ -1,45 +1,27 @@
 """How a run begins, and how it goes on after it was cut off: checks first, then the folder."""
 
-import math
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from filelock import FileLock, Timeout
 
-from brinell.budget import Budget
+from brinell.affordable import refuse_full_disk, refuse_small
+from brinell.blank import blank_manifest, blank_rows, threat_table
 from brinell.certify.graph import Network
 from brinell.engine import Engine
 from brinell.errors import BadInput
-from brinell.geometry import size
 from brinell.ledger import LEDGER, Ledger
-from brinell.manifest import (
-    DERIVED,
-    FORMAT,
-    MANIFEST,
-    SPEC,
-    Manifest,
-    environment,
-    now,
-    read_manifest,
-    replace_text,
-    write_manifest,
-)
+from brinell.manifest import DERIVED, MANIFEST, SPEC, Manifest, now, read_manifest, replace_text, write_manifest
 from brinell.oracle import Oracle
 from brinell.points import CANDIDATES, CLEAN_LOGITS, ORIGINALS, WITNESSES, PointFile
 from brinell.preflight import preflight
-from brinell.proving import Prover, about, provable
-from brinell.readiness import Readiness
+from brinell.proving import Prover, provable
 from brinell.recording import Recording
-from brinell.records import RowRecord
 from brinell.run import Run
 from brinell.spec import written
 from brinell.subject import Subject
 from brinell.suites.suite import Suite
-from brinell.threat import Threat
 
 LOCK = ".lock"
 BEGUN = (LEDGER, WITNESSES, ORIGINALS, CLEAN_LOGITS, CANDIDATES, SPEC, LOCK)
@@ -80,12 +62,12 @@ def begin(subject: Subject, folder: Path) -> Run:
     notes = [*ready.notes, *asked.replacements(suite)]
     folder.mkdir(parents=True, exist_ok=True)
     lock = locked(folder)
-    manifest = _manifest(subject, suite, ready, folder, notes)
+    manifest = blank_manifest(subject, suite, ready, folder, notes)
     if subject.spec is not None:
         replace_text(folder / SPEC, written(subject.spec))
     ledger = Ledger.create(folder / LEDGER)
     with ledger.transaction():
-        ledger.add(_row_records(subject))
+        ledger.add(blank_rows(subject))
     run = _opened(folder, subject, manifest, suite, ledger, lock, network)
     write_manifest(folder, manifest)  # last, for it is what makes the folder a run
     with ledger.transaction():
@@ -93,32 +75,6 @@ def begin(subject: Subject, folder: Path) -> Run:
             run.recording.session, preflight_forwards=ready.forwards, preflight_backwards=ready.backwards
         )
     return run
-
-
-def refuse_small(budget: Budget, subject: Subject) -> None:
-    """Refuse a budget that the suite cannot keep, or that does not pay for the clean rows.
-
-    Raises
-    ------
-    BadInput
-        In either case.
-    """
-    rows = len(subject.rows)
-    passes = budget.passes(rows)
-    if subject.suite.draws is not None:
-        raise BadInput(
-            "budget",
-            got=f"{budget.text} with suite {subject.suite.name}",
-            expected="none: what scores a randomised model is fixed by the suite",
-            remedy="Change [draws] in a suite file of your own.",
-        )
-    if passes is not None and passes <= rows:
-        raise BadInput(
-            "budget",
-            got=f"{budget} for {rows} rows",
-            expected=f"more than the {rows} passes on the clean rows",
-            remedy="Raise it; `brinell plan` says what a suite costs.",
-        )
 
 
 def resume(subject: Subject, folder: Path) -> Run:
@@ -142,7 +98,7 @@ def resume(subject: Subject, folder: Path) -> Run:
     then_and_now = {
         "model fingerprint": (manifest.model["fingerprint"], subject.model.fingerprint()),
         "rows": (manifest.data["digest"], subject.rows.digest()),
-        "threat model": (manifest.threat, _threat_table(subject.threat)),
+        "threat model": (manifest.threat, threat_table(subject.threat)),
         "suite": (manifest.suite["digest"], suite.digest()),
         "seed": (manifest.seed, subject.seed),
         "budget": (manifest.budget, None if subject.budget is None else subject.budget.text),
@@ -235,107 +191,8 @@ def _opened(
 
 
 def _candidates(folder: Path, suite: Suite, shape: tuple[int, ...], dtype: np.dtype[Any]) -> PointFile | None:
-    """A place for each point that the attempts on a randomised model may keep.
-
-    Raises
-    ------
-    BadInput
-        If there is no room on the disk for them.
-    """
+    """A place for each point that the attempts on a randomised model may keep."""
     if suite.draws is None:
         return None
-    need = math.prod(shape) * dtype.itemsize * suite.attempts() * suite.draws.kept
-    free = shutil.disk_usage(folder).free
-    if not (folder / CANDIDATES).exists() and need > free:
-        raise BadInput(
-            f"folder {folder}",
-            got=f"{free / 1e9:.1f} GB free",
-            expected=f"{need / 1e9:.1f} GB for the points that attacks keep",
-            remedy="Take fewer rows, or lower `kept` in the suite's [draws].",
-        )
+    refuse_full_disk(folder, suite, shape, dtype)
     return PointFile(folder / CANDIDATES, (shape[0] * suite.attempts() * suite.draws.kept, *shape[1:]), dtype)
-
-
-def _row_records(subject: Subject) -> Iterator[RowRecord]:
-    rows = subject.rows
-    for place, (row, label, digest) in enumerate(zip(rows.index, rows.y, rows.digests(), strict=True)):
-        x = torch.from_numpy(rows.x[place : place + 1]).double()
-        yield RowRecord(
-            row=int(row),
-            place=place,
-            label=int(label),
-            digest=digest,
-            status="pending",
-            clean_prediction=None,
-            clean_margin=None,
-            input_size=float(size(x, subject.threat.norm)[0]),
-            stage=None,
-            attempt=None,
-            prediction=None,
-            margin=None,
-            distance=None,
-            witness_digest=None,
-            confirmed=0,
-            unconfirmed=0,
-            forwards=0,
-            backwards=0,
-            reason=None,
-        )
-
-
-def _manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Path, notes: list[str]) -> Manifest:
-    model, rows = subject.model, subject.rows
-    own, points = (str(dtype).removeprefix("torch.") for dtype in (model.own_dtype, model.dtype))
-    return Manifest(
-        format=FORMAT,
-        run=folder.resolve().name,
-        state="running",
-        started=now(),
-        ended=None,
-        seconds=0.0,
-        environment=environment(str(model.device), f"{own} model, {points} inputs"),
-        spec=subject.spec,
-        model={
-            "source": subject.model_source,
-            "fingerprint": model.fingerprint(),
-            "classes": ready.classes,
-            "outputs": model.outputs,
-            "shared_draws": ready.shared_draws,
-        },
-        data={
-            "source": rows.source,
-            "selection": rows.selection,
-            "layout": rows.layout,
-            "rows": len(rows),
-            "total": rows.total,
-            "shape": list(rows.x.shape[1:]),
-            "digest": rows.digest(),
-        },
-        threat=_threat_table(subject.threat),
-        suite={**suite.table(), "digest": suite.digest()},
-        budget=None if subject.budget is None else subject.budget.text,
-        cut=None,
-        seed=subject.seed,
-        batch_size=ready.batch_size,
-        pull_in=ready.pull_in,
-        unbounded=ready.unbounded,
-        findings=ready.findings,
-        target_ranks=ready.target_ranks,
-        imported=subject.imported,
-        certified=None if subject.certify is None else about(subject.certify, first=True),
-        notes=notes,
-        files={},
-        digest="",
-    )
-
-
-def _threat_table(threat: Threat) -> dict[str, str | float]:
-    return {
-        "norm": threat.norm,
-        "eps": float(threat.eps),
-        "eps_text": threat.eps_text,
-        "low": threat.low,
-        "high": threat.high,
-        "goal": threat.goal,
-        "access": threat.access,
-    }

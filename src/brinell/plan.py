@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
+from brinell.affordable import refuse_small
 from brinell.attacks.catalogue import title
 from brinell.budget import Budget
 from brinell.losses import CROSS_ENTROPY
-from brinell.opening import refuse_small
 from brinell.preflight import preflight
 from brinell.queries import Cost
 from brinell.subject import Subject

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from brinell.attacks.given import GivenPoints, digest_of, key_of
+from brinell.before.inputs import check_inputs
 from brinell.checks.finding import Finding
 from brinell.concluding import conclude
 from brinell.errors import BadInput
@@ -21,7 +22,6 @@ from brinell.imports.matching import beside
 from brinell.imports.recounts import recounts
 from brinell.imports.source import Source
 from brinell.opening import begin
-from brinell.preflight import check_inputs
 from brinell.result import Reading
 from brinell.rows import Rows
 from brinell.run import Run
