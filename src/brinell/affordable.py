@@ -1,4 +1,4 @@
-"""Whether a run can be paid for: its passes, and its room on the disk."""
+"""Whether a run asks for anything, and can be paid for: its passes, and its room on the disk."""
 
 import math
 import shutil
@@ -37,6 +37,32 @@ def refuse_small(budget: Budget, subject: Subject) -> None:
             got=f"{budget} for {rows} rows",
             expected=f"more than the {rows} passes on the clean rows",
             remedy="Raise it; `brinell plan` says what a suite costs.",
+        )
+
+
+def refuse_nothing(subject: Subject) -> None:
+    """Refuse a run that would neither attack nor certify, and a budget of passes for attacks that are not made.
+
+    Raises
+    ------
+    BadInput
+        In either case.
+    """
+    if subject.suite.attacks:
+        return
+    if subject.certify is None:
+        raise BadInput(
+            f"suite {subject.suite.name}",
+            got="no attack and no certificates",
+            expected="at least one of them",
+            remedy="Choose a suite, or seek certificates with --certify crown.",
+        )
+    if subject.budget is not None:
+        raise BadInput(
+            "budget",
+            got=f"{subject.budget.text}, and no attack",
+            expected="seconds for each row",
+            remedy="State them with --certify-seconds (`brinell certify`: --seconds).",
         )
 
 

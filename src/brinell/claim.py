@@ -50,10 +50,17 @@ def claim_of(
         errors=figures.status["error"] if randomised is None else randomised.failed,
         outcome=outcome_of(diagnoses),
         findings=tuple(diagnosis.check for diagnosis in diagnoses if diagnosis.open),
-        state=""
-        if figures.complete
-        else f"run {'out of budget' if manifest.cut else 'incomplete'}, {figures.status['pending']} rows pending",
+        state=_state(manifest, figures),
     )
+
+
+def _state(manifest: Manifest, figures: Figures) -> str:
+    pending = figures.status["pending"]
+    if figures.complete:
+        return ""
+    if not manifest.suite["attacks"] and manifest.state == "complete":
+        return f"no attack was made, {pending} rows unresolved"
+    return f"run {'out of budget' if manifest.cut else 'incomplete'}, {pending} rows pending"
 
 
 def _figure(figure: Proportion | Frequency) -> Figure:

@@ -17,7 +17,7 @@ def as_data(reading: Reading) -> dict[str, Any]:
     passes = figures.passes
     return {
         "format": manifest.format,
-        "complete": figures.complete,
+        "complete": reading.complete,
         "claim": reading.claim.line(),
         "claim_fields": reading.claim.model_dump(mode="json"),
         "outcome": outcome_of(reading.diagnoses),

@@ -271,7 +271,7 @@ class Ledger:
     def settle(self, *, cut: bool) -> None:
         """The suite is through: rows still pending are standing, or in error where an attempt could not be judged.
 
-        Where a budget has cut it, rows without any attempt stay pending.
+        Where a budget has cut it, or it makes no attack, rows without any attempt stay pending.
         """
         self._db.execute(
             "UPDATE rows SET status = 'error', reason = (SELECT reason FROM attempts WHERE attempts.row = rows.row AND "

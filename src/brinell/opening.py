@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from brinell.affordable import refuse_full_disk, refuse_small
+from brinell.affordable import refuse_full_disk, refuse_nothing, refuse_small
 from brinell.blank import blank_manifest, blank_rows, threat_table
 from brinell.certify.graph import Network
 from brinell.engine import Engine
@@ -55,6 +55,7 @@ def begin(subject: Subject, folder: Path) -> Run:
     subject.suite.check(subject.threat.norm)
     if subject.budget is not None:
         refuse_small(subject.budget, subject)
+    refuse_nothing(subject)
     network = None if subject.certify is None else provable(subject)
     asked = subject.suite.within(subject.threat.norm)
     ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)

@@ -26,9 +26,9 @@ class RowRecord:
     """SHA-256 of the clean input (precision, shape, values) and the label."""
     status: str
     """``misclassified`` before any attack; ``broken``: has a confirmed witness; ``certified``; ``standing``: went through
-    the whole suite and is not broken; ``pending``: the run has not got to its end; ``error``: could not be judged. Of a
-    randomised model: ``misclassified`` if it is wrong in at least half of the draws that score the clean input, else
-    ``broken`` if it is in at least half of those that score the chosen point, else ``standing``."""
+    the whole suite and is not broken; ``pending``: the run has not got to its end, or makes no attack; ``error``: could not
+    be judged. Of a randomised model: ``misclassified`` if it is wrong in at least half of the draws that score the clean
+    input, else ``broken`` if it is in at least half of those that score the chosen point, else ``standing``."""
     clean_prediction: int | None
     """Class that the model gives the clean input; of a randomised model, by its mean logits."""
     clean_margin: float | None

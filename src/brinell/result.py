@@ -86,6 +86,16 @@ class Reading:
         more points to try (an import)."""
         return saturation_of(self.turns) if self.randomised is None and self.manifest.imported is None else None
 
+    @property
+    def attacked(self) -> bool:
+        """Whether attacks were asked for; a run may seek certificates alone."""
+        return bool(self.manifest.suite["attacks"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run has got to every row. Without attacks, rows that were asked for a certificate may stay unresolved."""
+        return self.figures.complete or (not self.attacked and self.manifest.state == "complete")
+
     @cached_property
     def settled_first(self) -> frozenset[int]:
         """Rows that a certificate, or the search for one, settled before any attack: no attack was made on them."""

@@ -88,7 +88,7 @@ class Run:
             through = self.attack(observer, stop) if self.subject.threat.eps > 0 else True
         if through:
             with self.ledger.transaction():
-                self.ledger.settle(cut=self.cut is not None)
+                self.ledger.settle(cut=self.cut is not None or not self.suite.attacks)
         return through
 
     def close(self, state: str) -> Manifest:

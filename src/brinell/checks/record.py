@@ -129,11 +129,12 @@ def statuses(reading: Reading) -> Iterator[Finding]:
         outcomes.setdefault(attempt.row, []).append(attempt.outcome)
     counted = {record.row: record for record in reading.frequencies}
     proved = {record.row: record.outcome for record in reading.certificates}
+    cut = reading.manifest.cut is not None or not reading.attacked
     wrong = [
         row.row
         for row in reading.rows
         if not (
-            _status_follows(row, outcomes[row.row], proved.get(row.row), cut=reading.manifest.cut is not None)
+            _status_follows(row, outcomes[row.row], proved.get(row.row), cut=cut)
             if reading.randomised is None
             else _majority_follows(row, counted.get(row.row), outcomes[row.row])
         )
@@ -199,7 +200,7 @@ class _Record:
 
 
 def _status_follows(row: RowRecord, outcomes: list[str], certificate: str | None, *, cut: bool) -> bool:
-    """``cut``: a budget ended the attacks, so that rows on which none was run are pending."""
+    """``cut``: a budget ended the attacks, or none was asked for, so that rows on which none was run are pending."""
     wrong_at_start = row.clean_margin is not None and row.clean_margin <= 0
     if row.status == "misclassified":
         return wrong_at_start and row.clean_prediction != row.label and not outcomes

@@ -1,66 +1,157 @@
-"""Commands that prove: which rows have no witness at all."""
+"""The command that proves: which rows have no witness at all."""
 
+import shlex
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 from rich.console import Console
 
 from brinell.certify.steps import Step
-from brinell.commands.app import app, consoles, interrupts, recorded_spec, subject_from
-from brinell.errors import EXIT_DONE
+from brinell.commands.app import HOW, NO_OPTIONS, Options, app, consoles, interrupts, recorded_spec, subject_from
+from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE, BadInput
+
+if TYPE_CHECKING:
+    from brinell.result import Reading
+    from brinell.spec import CertifySpec
+
+OF_ATTACKS = ("suite", "budget", "certify", "certify_seconds")
+"""Options that mean nothing where no attack is made."""
+ELSEWHERE = ("model", "data")
+"""Options that mean something beside the folder of a run: where its model and its data are now."""
 
 
 @app.command
 def certify(
-    folder: Path,
+    source: Path | None = None,
     /,
     *,
-    method: Step = "branch",
-    seconds: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=10**9))] = 20.0,
-    model: str | None = None,
-    data: str | None = None,
-    quiet: bool = False,
-    json: bool = False,
+    options: Options = NO_OPTIONS,
+    method: Annotated[Step | None, Parameter(group=HOW)] = None,
+    seconds: Annotated[float | None, Parameter(group=HOW, validator=validators.Number(gt=0, lt=10**9))] = None,
+    out: Annotated[Path | None, Parameter(group=HOW)] = None,
+    quiet: Annotated[bool, Parameter(group=HOW)] = False,
+    json: Annotated[bool, Parameter(group=HOW)] = False,
 ) -> int:
-    """Prove, where that can be done, that rows left standing by a run's attacks have no witness; print both bounds.
+    """Prove, where that can be done, that rows have no witness: rows left standing by a run's attacks, or any model's.
+
+    Given a run's folder, certificates are added to its record; given a model, data and a radius, or a spec file, a run
+    without attacks is made. Rows that are certified already are not asked again.
 
     Parameters
     ----------
-    folder
-        The folder of a complete run; certificates are added to its record.
+    source
+        The folder of a run, or a TOML file that says what is evaluated. Beside a folder, --model and --data say where these
+        are if not where the run says.
     method
-        The dearest step that a row may be given: interval, crown, slopes, layers or branch.
+        The dearest step that a row may be given: interval, crown, slopes, layers or branch. [default: branch]
     seconds
-        About how long one row may take. Rows that are certified already are not asked again.
-    model
-        Where the model is, if not where the run says.
-    data
-        Where the data are, if not where the run says.
+        About how long one row may take. [default: 20]
+    out
+        Folder of the new run. [default: runs/…, named after what is run]
     quiet
         No progress.
     json
         Print the result as JSON.
     """
-    from brinell.certifying import certify_run
     from brinell.report.show import as_json, as_text
-    from brinell.spec import CertifySpec
 
-    asked = CertifySpec(method=method, seconds=seconds)
-    _, errors = consoles(quiet=quiet or json)
-    subject = subject_from(recorded_spec(folder, model, data))
-    with interrupts(errors) as stopped:
-        reading = certify_run(subject, folder, asked=asked, told=_counting(errors), stop=stopped)
+    _refuse_options_of_attacks(options)
+    _, errors = consoles(quiet=quiet)
+    shown = consoles(quiet=quiet or json)[1]
+    if source is not None and source.suffix != ".toml":
+        reading = _added(source, options, out, method, seconds, shown)
+    elif source is None and options == NO_OPTIONS:
+        raise BadInput(
+            "certify",
+            got="nothing",
+            expected="a run, or a model",
+            remedy="Name a run's folder, or state --model, --data, --norm and --eps.",
+        )
+    else:
+        reading = _alone(source, options, out, method, seconds, shown)
     (as_json if json else as_text)(reading)
+    folder = shlex.quote(str(reading.folder))
+    if reading.manifest.state != "complete":
+        errors.print(f"The run is incomplete. Go on with: brinell certify {folder}", soft_wrap=True)
+        return EXIT_INCOMPLETE
+    errors.print(f"The record is in {folder}. Check it with: brinell verify {folder}", soft_wrap=True)
     return EXIT_DONE
 
 
-def _counting(errors: Console) -> Callable[[int, int, int], None]:
+def _refuse_options_of_attacks(options: Options) -> None:
+    for name in OF_ATTACKS:
+        if getattr(options, name) is not None:
+            raise BadInput(
+                f"--{name.replace('_', '-')}",
+                got=str(getattr(options, name)),
+                expected="nothing: no attack is made here",
+                remedy="Drop it; --method and --seconds say how certificates are sought.",
+            )
+
+
+def _asked(method: Step | None, seconds: float | None, said: "CertifySpec | None" = None) -> "CertifySpec":
+    """What the options say, over what a spec file says."""
+    from brinell.spec import CertifySpec
+
+    before = said or CertifySpec(method="branch")
+    return CertifySpec(method=method or before.method, seconds=seconds or before.seconds)
+
+
+def _added(
+    folder: Path, options: Options, out: Path | None, method: Step | None, seconds: float | None, shown: Console
+) -> "Reading":
+    """Certificates for a run that there is; one that sought nothing else is gone on with where it was cut off."""
+    from brinell.certifying import certify_run
+    from brinell.manifest import read_manifest
+
+    others = {name: value for name, value in asdict(options).items() if value is not None and name not in ELSEWHERE}
+    if others or out is not None:
+        raise BadInput(
+            "certify",
+            got=f"--{next(iter(others), 'out').replace('_', '-')} beside the folder of a run",
+            expected="the folder, and where model and data are",
+            remedy="Drop it: the run says what it is of.",
+        )
+    manifest = read_manifest(folder)
+    subject = subject_from(recorded_spec(folder, options.model, options.data))
+    if manifest.state != "complete" and not manifest.suite["attacks"] and method is None and seconds is None:
+        from brinell.evaluation import finish
+        from brinell.opening import resume
+        from brinell.progress import shown_on
+
+        with interrupts(shown) as stopped, shown_on(shown, quiet=False) as observer:
+            return finish(resume(subject, folder), observer, stop=stopped)
+    with interrupts(shown) as stopped:
+        asked = _asked(method, seconds)
+        return certify_run(subject, folder, asked=asked, told=_counting(shown), stop=stopped)
+
+
+def _alone(
+    spec: Path | None, options: Options, out: Path | None, method: Step | None, seconds: float | None, shown: Console
+) -> "Reading":
+    """A run that seeks certificates and makes no attack."""
+    from brinell.assemble import free_folder
+    from brinell.evaluation import finish
+    from brinell.opening import begin
+    from brinell.progress import shown_on
+    from brinell.spec import read_spec
+    from brinell.suites.suite import NONE
+
+    said = read_spec(spec, {**options.overrides(), "suite": NONE})
+    asked = said.model_copy(update={"certify": _asked(method, seconds, said.certify), "budget": None})
+    run = begin(subject_from(asked), out or free_folder(asked))
+    with interrupts(shown) as stopped, shown_on(shown, quiet=False) as observer:
+        return finish(run, observer, stop=stopped)
+
+
+def _counting(shown: Console) -> Callable[[int, int, int], None]:
     """A line where the terminal shows one, rewritten row by row."""
 
     def told(asked: int, of: int, proved: int) -> None:
-        if errors.is_terminal:
-            errors.print(f"{asked} of {of} rows asked, {proved} certified", end="\r" if asked < of else "\n")
+        if shown.is_terminal:
+            shown.print(f"{asked} of {of} rows asked, {proved} certified", end="\r" if asked < of else "\n")
 
     return told

@@ -70,7 +70,7 @@ def run(
     if reading.manifest.cut and not reading.figures.complete:
         errors.print(f"The budget was spent before every row was attacked. The record is in {folder}.", soft_wrap=True)
         return EXIT_INCOMPLETE
-    if not reading.figures.complete:
+    if not reading.complete:
         errors.print(
             f"The run is incomplete. Go on with: brinell run --resume {shlex.quote(str(folder))}", soft_wrap=True
         )
@@ -223,7 +223,7 @@ def report(
         as_html(reading, out)
     else:
         shown[format](reading)
-    return EXIT_DONE if reading.figures.complete else EXIT_INCOMPLETE
+    return EXIT_DONE if reading.complete else EXIT_INCOMPLETE
 
 
 def _free_folder(spec: "Spec") -> Path:

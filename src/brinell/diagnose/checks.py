@@ -29,12 +29,20 @@ CHECKS: tuple[tuple[Weight, Callable[[Evidence], Found]], ...] = (
     ("information", before.clamped_inputs),
 )
 """Every check with its weight, in the order in which they are told."""
+OF_ANY_RUN = (
+    recorded.incomplete,
+    recorded.clean_accuracy_as_declared,
+    recorded.certified_and_broken,
+    before.input_spread,
+)
+"""Checks that mean something where no attack was made: no gradient had a part in the figures."""
 
 
 def diagnosed(run: Evidence) -> tuple[Diagnosis, ...]:
     """All checks on one run."""
     diagnoses = []
     for weight, check in CHECKS:
-        found, says = check(run), explained(check)
+        made = run.manifest.suite["attacks"] or check in OF_ANY_RUN
+        found, says = check(run) if made else Found(None, "no attack was made"), explained(check)
         diagnoses.append(Diagnosis(name_of(check), weight, found.raised, found.said, says.means, says.advice))
     return tuple(diagnoses)

@@ -17,6 +17,8 @@ def incomplete(run: Evidence) -> Found:
     Do: resume the run, or raise its budget.
     """
     pending = run.figures.status["pending"]
+    if not run.manifest.suite["attacks"] and run.manifest.state == "complete":
+        return Found(None, f"no attack was asked for; {pending} of {run.figures.rows} rows are unresolved")
     return Found(pending > 0, f"{pending} of {run.figures.rows} rows are pending")
 
 

@@ -25,6 +25,9 @@ def not_covered(manifest: Manifest) -> list[Gap]:
 
 def _attacks(manifest: Manifest) -> list[Gap]:
     suite = manifest.suite
+    if not suite["attacks"]:
+        unresolved = "A row that is neither certified nor broken may be robust or not: no attack was made."
+        return [Gap("Rows that are unresolved", unresolved)]
     gaps = [
         Gap(
             "Stronger attacks",

@@ -41,7 +41,7 @@ def latex_report(reading: Reading) -> str:
         *proved,
         ("Attack success rate (empirical, lower bound)", "≥", str(figures.attack_success_rate)),
     ]
-    if not figures.complete:
+    if not reading.complete or not reading.attacked:
         values = [(name, "", value) for name, _, value in values]
     if reading.randomised is not None:
         draws = reading.randomised.draws.score
@@ -58,7 +58,7 @@ def latex_report(reading: Reading) -> str:
             label="brinell-figures",
         ),
         "",
-        *_attacks(reading),
+        *(_attacks(reading) if reading.attacked else []),
     ]
     return "\n".join(lines) + "\n"
 

@@ -25,7 +25,7 @@ STATUS_MEANS = {
     "broken": "has a confirmed witness",
     "certified": "proved to have none",
     "standing": "attacked, not broken",
-    "pending": "the run has not got to it",
+    "pending": "the run has not got to it, or makes no attack",
     "error": "could not be judged",
 }
 RANDOMISED_MEANS = {
@@ -92,7 +92,7 @@ def _card(name: str, kind: str, figure: Proportion, *, first: bool = False) -> C
     if figure.interval is None:
         count = f"between {figure.count:,} and {figure.count + figure.undecided:,} of {whole}"
         undecided = f"{figure.undecided:,} rows undecided: no interval"
-        return Card(name, "bounds, the run is not through", f"{low:.1f} – {high:.1f} %", count, undecided, first)
+        return Card(name, "bounds", f"{low:.1f} – {high:.1f} %", count, undecided, first)
     count = f"{figure.count:,} of {whole}"
     return Card(name, kind, f"{low:.1f} %", count, _interval(figure.interval, figure.level), first)
 

@@ -11,7 +11,7 @@ from brinell.attacks.catalogue import defaults
 from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
 from brinell.metrics import Figures, StageFigures
-from brinell.report.certified import certificate_lines
+from brinell.report.certified import certificate_lines, unresolved
 from brinell.report.imported import print_imported
 from brinell.result import Reading
 from brinell.spending import Saturation, thinned
@@ -52,7 +52,8 @@ def print_text(reading: Reading, console: Console) -> None:
     if figures.clean_accuracy.undecided == 0 and figures.clean_accuracy.count == 0:
         console.print(Text("No row was classified correctly before any attack: there was nothing to attack."))
     console.print()
-    console.print(_attacks(reading))
+    if reading.attacked:
+        console.print(_attacks(reading))
     if reading.randomised is not None:
         console.print(Text("Each attack was given every row on which the model is ever right.", style="dim"))
     console.print(Text(cost_line(figures), style="dim"))
@@ -148,12 +149,12 @@ def _figures(reading: Reading) -> Table:
     refused = f"refused: {reading.refused}" if reading.refused else str(figures.robust_accuracy)
     table.add_row(
         Text("robust accuracy", style=headline),
-        Text("" if reading.refused else "≤", style=headline),
+        Text("" if reading.refused or not reading.attacked else "≤", style=headline),
         Text(refused, style=headline),
     )
     if reading.manifest.certified is not None:
         table.add_row("certified accuracy", "≥", str(figures.certified_accuracy))
-        table.add_row("", "", f"unresolved in between: {figures.status['standing']} rows")
+        table.add_row("", "", f"unresolved in between: {unresolved(reading)} rows")
     table.add_row("attack success rate", "", str(figures.attack_success_rate))
     table.add_row("perturbation size", "", str(figures.perturbation))
     return table

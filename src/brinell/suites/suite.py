@@ -24,6 +24,8 @@ from brinell.suites.programme import REHEARSED, Programme, Rehearsal, cost_of_at
 from brinell.suites.rules import RULED, Field, Rule, rule_of, rule_table
 
 DEFAULT = "brinell"
+NONE = "none"
+"""The name of the suite that makes no attack, for runs that only seek certificates."""
 IMPORTED = "imported from "
 """How the name of a suite begins whose points were made elsewhere."""
 
@@ -67,6 +69,8 @@ class Suite:
 
     def norms(self) -> list[Norm]:
         """The norms that the suite can be run in."""
+        if not self.attacks:
+            return list(NORMS)
         inside = {norm: self.within(norm).attacks for norm in NORMS}
         return [norm for norm in NORMS if inside[norm] and all(norm in attack.norms for attack in inside[norm])]
 
@@ -205,6 +209,8 @@ def load_suite(source: str) -> Suite:
     """
     if source in suite_names():
         return suite_from(tomllib.loads(files(__package__).joinpath(f"{source}.toml").read_text("utf-8")), source)
+    if source == NONE:
+        return Suite(name=NONE, version="1", summary="no attack is made", attacks=())
     if source in ATTACKS:
         attack = ATTACKS[source]()
         return Suite(name=source, version="1", summary=f"{attack.summary}, alone", attacks=(attack,))
@@ -236,6 +242,8 @@ def load_suite(source: str) -> Suite:
 
 def suite_of(recorded: dict[str, Any]) -> Suite:
     """The suite that a manifest's table records, as it was run."""
+    if recorded["name"] == NONE:
+        return load_suite(NONE)
     table = {key: value for key, value in recorded.items() if key != "digest"}
     return suite_from(table, "as recorded", RECORDED)
 
