@@ -21,6 +21,7 @@ from brinell.result import Reading, read_run
 from brinell.spec import CertifySpec
 from brinell.subject import Subject
 from brinell.threat import Threat
+from brinell.verify import verify_with_model
 
 EPS = 0.01
 """A few of small_net's rows fall, and most of the others can be proved at once."""
@@ -164,3 +165,39 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert said["certified_accuracy"]["count"] > 5
     assert said["certified"]["method"] == "branch"
     assert main(["verify", str(tmp_path / "run")]) == 0
+    assert "certificates proved again" in capsys.readouterr().out
+    assert main(["verify", str(tmp_path / "run"), "--seconds", "2"]) == 0
+    assert "0 do not, 0 not checked" in " ".join(capsys.readouterr().out.split())
+    assert main(["verify", str(tmp_path / "run"), "--seconds", "2", "--files-only"]) == 2
+
+
+def test_verify_proves_again(folder: Path, certified: Reading) -> None:
+    """As often as the certificates were proved; not at all without being asked; what a weaker step cannot prove is open."""
+    count = certified.figures.status["certified"]
+    assert proved_again(folder, seconds=5.0) == (True, f"{count} of {count}")
+    holds, detail = proved_again(folder, seconds=None)
+    assert holds is None
+    assert detail.startswith(f"none of {count}: ")
+    small_runs.edit(folder, "UPDATE certificates SET method = 'interval'")
+    holds, detail = proved_again(folder, seconds=5.0)
+    assert holds is None
+    assert int(detail.split()[0]) < count
+
+
+def test_a_certificate_that_an_error_contradicts_fails(folder: Path, certified: Reading) -> None:
+    """A misclassified row passed off as certified: its own input is the error."""
+    wrong = small_net.WRONG[0]
+    with sqlite3.connect(folder / "ledger.sqlite") as ledger:
+        source = "SELECT ?, method, step, first, outcome, margin, slack, questions, seconds FROM certificates"
+        ledger.execute(f"INSERT INTO certificates {source} WHERE outcome = 'certified' LIMIT 1", (wrong,))
+        assert ledger.total_changes == 1
+    holds, detail = proved_again(folder, seconds=5.0)
+    assert holds is False
+    assert f"rows [{wrong}]" in detail
+
+
+def proved_again(folder: Path, seconds: float | None) -> tuple[bool | None, str]:
+    asked = subject()
+    found = verify_with_model(folder, asked.model, asked.rows, seconds=seconds)
+    (one,) = (finding for finding in found if finding.check == "certificates proved again")
+    return one.holds, one.detail

@@ -45,6 +45,7 @@ def provable(subject: Subject) -> Network:
     wanted: tuple[tuple[str, object, object], ...] = (
         ("outputs", model.outputs, "logits"),
         ("a suite for randomised models", subject.suite.draws is not None, False),
+        ("device", model.device.type, "cpu"),
         ("a precision below float32", model.own_dtype.itemsize < 4, False),
         ("points that were made elsewhere", subject.imported is not None, False),
     )
@@ -54,7 +55,7 @@ def provable(subject: Subject) -> Network:
                 f"certificates, {name}",
                 got=str(got),
                 expected=str(expected),
-                remedy="Certify a deterministic model with logits in float32 or float64, or leave certificates out.",
+                remedy="Certify a deterministic model with logits in float32 or float64, on the CPU, or leave certificates out.",
             )
     with model.undisturbed():
         return network_of(model.module, tuple(subject.rows.x.shape[1:]))

@@ -7,6 +7,7 @@ from pathlib import Path
 from brinell.checks import model as by_model
 from brinell.checks import points, record
 from brinell.checks.finding import Finding, equal
+from brinell.checks.proofs import CHECK, proofs
 from brinell.checks.traces import traces
 from brinell.errors import BadInput
 from brinell.ledger import LEDGER
@@ -59,8 +60,11 @@ def verify_files(folder: Path) -> list[Finding]:
     return found
 
 
-def verify_with_model(folder: Path, model: TorchModel, rows: Rows) -> list[Finding]:
-    """The checks that ask the model and the data: fingerprints, clean decisions, and every witness."""
+def verify_with_model(folder: Path, model: TorchModel, rows: Rows, *, seconds: float | None = None) -> list[Finding]:
+    """The checks that ask the model and the data: fingerprints, clean decisions, and every witness.
+
+    With ``seconds`` each certificate is proved again, as long a row at most.
+    """
     try:
         reading = read_run(folder)
     except Exception:  # what cannot be read is named by ``verify_files``
@@ -72,6 +76,7 @@ def verify_with_model(folder: Path, model: TorchModel, rows: Rows) -> list[Findi
         said = by_model.decisions if reading.randomised is None else by_model.frequencies
         with model.undisturbed():
             found += _made(said.__name__, lambda: said(reading, model, rows))
+            found += _made(CHECK, lambda: proofs(reading, model, rows, seconds))
     return found
 
 

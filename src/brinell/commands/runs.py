@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 from rich.console import Console
 
 from brinell.commands.app import (
@@ -105,9 +105,10 @@ def verify(
     model: str | None = None,
     data: str | None = None,
     files_only: bool = False,
+    seconds: Annotated[float | None, Parameter(validator=validators.Number(gt=0, lt=10**9))] = None,
     json: bool = False,
 ) -> int:
-    """Check a run again from its own files, then every witness with the model.
+    """Check a run again from its own files, then every witness with the model; with --seconds every certificate too.
 
     Parameters
     ----------
@@ -119,6 +120,8 @@ def verify(
         Where the data are, if not where the run says.
     files_only
         Leave model and data alone.
+    seconds
+        Prove certificates again, about so long a row at most. [default: they are not]
     json
         Print the findings as JSON.
     """
@@ -127,6 +130,8 @@ def verify(
     from brinell.report.show import findings_as_json, findings_as_text
     from brinell.verify import verify_files, verify_with_model
 
+    if files_only and seconds is not None:
+        raise BadInput("--seconds", got="--files-only", expected="one of them", remedy="A proof needs model and data.")
     findings = verify_files(folder)
     if not files_only:
         try:
@@ -134,7 +139,7 @@ def verify(
         except BadInput as error:
             findings.append(Finding("model and data", None, f"{error} Name them with --model and --data."))
         else:
-            findings += verify_with_model(folder, loaded.model, loaded.rows)
+            findings += verify_with_model(folder, loaded.model, loaded.rows, seconds=seconds)
     (findings_as_json if json else findings_as_text)(findings)
     return EXIT_VERIFICATION_FAILED if any(finding.holds is False for finding in findings) else EXIT_DONE
 
