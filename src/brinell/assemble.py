@@ -8,6 +8,7 @@ from torch import nn
 
 from brinell import zoo
 from brinell.budget import Budget
+from brinell.certify import onnx_net
 from brinell.errors import BadInput
 from brinell.evaluation import in_precision
 from brinell.locate import called, located
@@ -69,8 +70,34 @@ def loaded_from(spec: Spec) -> Loaded:
         If one of them cannot be had.
     """
     rows = load_rows(spec.data.source, spec.data.rows, scale=spec.data.scale, layout=spec.data.layout)
-    model = TorchModel(load_module(spec.model.source).to(_device(spec.model.device)), spec.model.outputs)
+    module = load_onnx(spec.model.source, rows) if is_onnx(spec.model.source) else load_module(spec.model.source)
+    model = TorchModel(module.to(_device(spec.model.device)), spec.model.outputs)
     return Loaded(model, in_precision(rows, model))
+
+
+def is_onnx(source: str) -> bool:
+    """Whether a model's source is the path of an ONNX file."""
+    return source.lower().endswith(".onnx")
+
+
+def load_onnx(source: str, rows: Rows) -> nn.Module:
+    """The net in an ONNX file, which takes rows of one shape alone.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or the rows have another shape.
+    """
+    net = onnx_net.read(Path(source))
+    shape = tuple(rows.x.shape[1:])
+    if shape != net.shape:
+        raise BadInput(
+            f"data for {source}",
+            got=f"rows of shape {shape}",
+            expected=f"rows of shape {net.shape}",
+            remedy="Save the rows in the shape and the units of the net's own input.",
+        )
+    return net.module
 
 
 def load_module(source: str) -> nn.Module:

@@ -34,7 +34,8 @@ class ModelSpec(_Strict):
     """Which model."""
 
     source: str
-    """``builtin:NAME``, ``file.py:name`` or ``package.module:name`` (a module, or a function that returns one)."""
+    """``builtin:NAME``, ``net.onnx``, ``file.py:name`` or ``package.module:name`` (a module, or a function that returns
+    one)."""
     outputs: Literal["logits", "probabilities", "binary-logit", "logits-and-reject"] = "logits"
     """What the model returns."""
     device: str = "cpu"

@@ -39,6 +39,11 @@ class OnnxModule(nn.Module):
         for name in real:
             self.register_buffer(self.places[name], weights[name])
 
+    def extra_repr(self) -> str:
+        """The graph, operation by operation: what a fingerprint has to tell apart beside the weights."""
+        lines = [f"{one.gives} = {one.kind}{one.takes} {sorted(one.settings.items())}" for one in self.operations]
+        return "\n".join([*lines, f"whole numbers {self.whole}, from {self.given} to {self.result}"])
+
     def forward(self, x: Tensor) -> Tensor:
         """The scores of each row."""
         found: dict[str, Any] = {self.given: x, **self.whole}

@@ -70,7 +70,7 @@ def read(path: Path) -> Property:
     """
     try:
         return parse(path.read_text("utf-8"))
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise _refused(f"a file that cannot be read: {error}") from error
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from brinell.subject import Subject
 
 EXIT_CODES = """Exit codes: 0 done · 2 bad input, nothing was attacked · 3 run incomplete, go on with --resume ·
-4 verification or self-test failed · 5 the model failed · 6 nothing follows, fields are missing, or checks are open ·
+4 verification or self-test failed, or a property is violated · 5 the model failed ·
+6 nothing follows, a property is unknown, fields are missing, or checks are open ·
 130 killed by a second Ctrl-C."""
 
 app = App(
@@ -39,7 +40,7 @@ class Options:
     """What can be said on the command line; each option overrides the spec file."""
 
     model: Annotated[str | None, Parameter(group=WHAT)] = None
-    """builtin:NAME, file.py:function or package.module:name. [default: builtin:fmnist-at]"""
+    """builtin:NAME, net.onnx, file.py:function or package.module:name. [default: builtin:fmnist-at]"""
     data: Annotated[str | None, Parameter(group=WHAT)] = None
     """builtin:fmnist, an .npz file with x and y, or file.py:function that returns (x, y)."""
     rows: Annotated[str | None, Parameter(group=WHAT)] = None

@@ -11,12 +11,14 @@ from rich.console import Console
 
 from brinell.certify.steps import Step
 from brinell.commands.app import HOW, NO_OPTIONS, Options, app, consoles, interrupts, recorded_spec, subject_from
-from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE, BadInput
+from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_OPEN, EXIT_VERIFICATION_FAILED, BadInput
 
 if TYPE_CHECKING:
     from brinell.result import Reading
     from brinell.spec import CertifySpec
 
+SECONDS = 20.0
+"""A row, or a property, may take about so long where nothing is said."""
 OF_ATTACKS = ("suite", "budget", "certify", "certify_seconds")
 """Options that mean nothing where no attack is made."""
 ELSEWHERE = ("model", "data")
@@ -31,6 +33,7 @@ def certify(
     options: Options = NO_OPTIONS,
     method: Annotated[Step | None, Parameter(group=HOW)] = None,
     seconds: Annotated[float | None, Parameter(group=HOW, validator=validators.Number(gt=0, lt=10**9))] = None,
+    vnnlib: Annotated[Path | None, Parameter(group=HOW)] = None,
     out: Annotated[Path | None, Parameter(group=HOW)] = None,
     quiet: Annotated[bool, Parameter(group=HOW)] = False,
     json: Annotated[bool, Parameter(group=HOW)] = False,
@@ -49,8 +52,10 @@ def certify(
         The dearest step that a row may be given: interval, crown, slopes, layers or branch. [default: branch]
     seconds
         About how long one row may take. [default: 20]
+    vnnlib
+        A property of --model net.onnx to decide instead: holds, violated (exit code 4) or unknown (6).
     out
-        Folder of the new run. [default: runs/…, named after what is run]
+        Folder of the new run [default: runs/…, named after what is run]; of a property, a new file for its witness.
     quiet
         No progress.
     json
@@ -58,6 +63,8 @@ def certify(
     """
     from brinell.report.show import as_json, as_text
 
+    if vnnlib is not None:
+        return _decided(vnnlib, source, options, out, method, seconds, json=json)
     _refuse_options_of_attacks(options)
     _, errors = consoles(quiet=quiet)
     shown = consoles(quiet=quiet or json)[1]
@@ -96,7 +103,7 @@ def _asked(method: Step | None, seconds: float | None, said: "CertifySpec | None
     """What the options say, over what a spec file says."""
     from brinell.spec import CertifySpec
 
-    before = said or CertifySpec(method="branch")
+    before = said or CertifySpec(method="branch", seconds=SECONDS)
     return CertifySpec(method=method or before.method, seconds=seconds or before.seconds)
 
 
@@ -145,6 +152,44 @@ def _alone(
     run = begin(subject_from(asked), out or free_folder(asked))
     with interrupts(shown) as stopped, shown_on(shown, quiet=False) as observer:
         return finish(run, observer, stop=stopped)
+
+
+def _decided(
+    path: Path,
+    source: Path | None,
+    options: Options,
+    out: Path | None,
+    method: Step | None,
+    seconds: float | None,
+    *,
+    json: bool,
+) -> int:
+    """Whether a property of an ONNX net holds, as the exit code."""
+    from brinell.assemble import is_onnx
+    from brinell.certify import onnx_net, vnnlib
+    from brinell.certify.decide import decide
+    from brinell.report.verdict import verdict_as_json, verdict_as_text
+
+    if source is not None or method is not None or options != Options(model=options.model):
+        raise BadInput(
+            "certify --vnnlib",
+            got="other options beside it",
+            expected="--model net.onnx, --seconds, --out, --json",
+            remedy="Drop them: the property says where it is asked for.",
+        )
+    if options.model is None or not is_onnx(options.model):
+        raise BadInput(
+            "--model",
+            got=options.model or "nothing",
+            expected="an ONNX file",
+            remedy="Export the net with torch.onnx.export.",
+        )
+    net, asked = onnx_net.read(Path(options.model)), vnnlib.read(path)
+    if out is not None and out.exists():
+        raise BadInput(f"output file {out}", got="a file", expected="a new file", remedy="Name another with --out.")
+    verdict = decide(net, asked, seconds=seconds or SECONDS)
+    (verdict_as_json if json else verdict_as_text)(verdict, out)
+    return {"holds": EXIT_DONE, "violated": EXIT_VERIFICATION_FAILED, "unknown": EXIT_OPEN}[verdict.answer]
 
 
 def _counting(shown: Console) -> Callable[[int, int, int], None]:
