@@ -14,9 +14,10 @@ from brinell.evaluation import in_precision
 from brinell.locate import called, located
 from brinell.models.torch_model import TorchModel
 from brinell.rows import Rows, load_rows
-from brinell.spec import Spec
+from brinell.spec import ModelSpec, Spec
 from brinell.subject import Subject, named, suite_for
 from brinell.suites.suite import load_suite
+from brinell.surrogate import Surrogate, base_of
 from brinell.threat import Threat
 
 BUILTIN = "builtin:"
@@ -49,6 +50,7 @@ def subject_from(spec: Spec) -> Subject:
         batch_size=spec.batch_size,
         budget=None if spec.budget is None else Budget(spec.budget),
         certify=spec.certify,
+        surrogate=loaded.surrogate,
         spec=spec,
     )
 
@@ -59,6 +61,8 @@ class Loaded(NamedTuple):
     model: TorchModel
     rows: Rows
     """In the model's precision."""
+    surrogate: Surrogate | None = None
+    """Named, or a pipeline's own base."""
 
 
 def loaded_from(spec: Spec) -> Loaded:
@@ -70,9 +74,15 @@ def loaded_from(spec: Spec) -> Loaded:
         If one of them cannot be had.
     """
     rows = load_rows(spec.data.source, spec.data.rows, scale=spec.data.scale, layout=spec.data.layout)
-    module = load_onnx(spec.model.source, rows) if is_onnx(spec.model.source) else load_module(spec.model.source)
-    model = TorchModel(module.to(_device(spec.model.device)), spec.model.outputs)
-    return Loaded(model, in_precision(rows, model))
+    model = _model_of(spec.model, rows)
+    other = spec.surrogate
+    surrogate = base_of(model) if other is None else Surrogate(other.source, _model_of(other, rows), "declared")
+    return Loaded(model, in_precision(rows, model), surrogate)
+
+
+def _model_of(spec: ModelSpec, rows: Rows) -> TorchModel:
+    module = load_onnx(spec.source, rows) if is_onnx(spec.source) else load_module(spec.source)
+    return TorchModel(module.to(_device(spec.device)), spec.outputs)
 
 
 def is_onnx(source: str) -> bool:

@@ -35,6 +35,7 @@ from brinell.run import Run
 from brinell.spec import CertifySpec
 from brinell.subject import Subject, named, suite_for
 from brinell.suites.suite import DEFAULT, Suite, load_suite, suite_of
+from brinell.surrogate import Surrogate, base_of
 from brinell.tally import Observer, ignore
 from brinell.threat import Threat
 
@@ -150,6 +151,7 @@ def evaluate(
     layout: Layout = "as-is",
     batch_size: int | None = None,
     budget: str | None = None,
+    surrogate: nn.Module | None = None,
     certify: Step | None = None,
     certify_seconds: float = 20.0,
     out: str | Path | None = None,
@@ -181,6 +183,9 @@ def evaluate(
     budget
         What may be spent: passes for each row (``500/row``), passes in all (``2M``), or time (``30min``). Where it runs
         out the figure is that of the rows as they stand then; rows that no attack has got to are pending.
+    surrogate
+        Another model of these rows and classes, on which points are made that are proposed to this one. A ``Pipeline`` has
+        its own classifier alone, where none is given.
     certify
         Seek a certificate for each row before the attacks, up to this step (``interval``, ``crown``, ``slopes``, ``layers``,
         ``branch``); rows that are settled get no attack.
@@ -201,7 +206,7 @@ def evaluate(
     """
     subject = subject_of(
         model, x, y, threat=threat, suite=suite, seed=seed, outputs=outputs, rows=rows, layout=layout, size=batch_size,
-        budget=budget, certify=_sought(certify, certify_seconds),
+        budget=budget, surrogate=surrogate, certify=_sought(certify, certify_seconds),
     )  # fmt: skip
     return evaluated_into(out, partial(begin, subject), observer=observer)
 
@@ -228,7 +233,15 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observer: Observer = ignore) -> Result:
+def resume(
+    folder: str | Path,
+    model: nn.Module,
+    x: object,
+    y: object,
+    *,
+    surrogate: nn.Module | None = None,
+    observer: Observer = ignore,
+) -> Result:
     """Go on with a run that was cut off, with the model and the data that it was begun with; one that had ended is left.
 
     Raises
@@ -252,6 +265,7 @@ def resume(folder: str | Path, model: nn.Module, x: object, y: object, *, observ
         layout=manifest.data["layout"],
         size=manifest.batch_size,
         budget=manifest.budget,
+        surrogate=surrogate,
         certify=None if manifest.certified is None else manifest.certified.first,
     )
     return Result(finish(resumed(subject, Path(folder)), observer))
@@ -310,6 +324,7 @@ def subject_of(
     layout: Layout,
     size: int | None,
     budget: str | None = None,
+    surrogate: object = None,
     certify: CertifySpec | None = None,
 ) -> Subject:
     """What is to be evaluated, from objects at hand."""
@@ -334,8 +349,17 @@ def subject_of(
         seed=seed,
         batch_size=size,
         budget=None if budget is None else Budget(budget),
+        surrogate=base_of(adapter) if surrogate is None else _declared(surrogate),
         certify=certify,
     )
+
+
+def _declared(surrogate: object) -> Surrogate:
+    if not isinstance(surrogate, nn.Module):
+        raise BadInput(
+            "surrogate", got=type(surrogate).__name__, expected="a torch.nn.Module", remedy="Wrap it in a module."
+        )
+    return Surrogate(type(surrogate).__name__, TorchModel(surrogate), "declared")
 
 
 def _sought(method: str | None, seconds: float) -> CertifySpec | None:

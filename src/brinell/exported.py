@@ -85,6 +85,7 @@ def as_data(reading: Reading) -> dict[str, Any]:
         "model": manifest.model,
         "data": manifest.data,
         "seed": manifest.seed,
+        "surrogate": None if manifest.surrogate is None else {**manifest.surrogate, **reading.on_surrogate._asdict()},
         "imported": None if manifest.imported is None else manifest.imported.model_dump(mode="json"),
         "notes": manifest.notes,
     }

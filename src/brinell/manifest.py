@@ -117,6 +117,9 @@ class Manifest(BaseModel):
     target_ranks: list[int]
     """Of some clean rows, the place by logit, from 1, of the wrong class that is nearest to first order; empty where the
     classes are few."""
+    surrogate: dict[str, str] | None = None
+    """The other model on which points were made: source, kind (``declared``, or a pipeline's ``base``), fingerprint, declared
+    outputs. None where there was none."""
     imported: Imported | None = None
     """Where the points come from and what was found in their files, if they were made elsewhere; None for Brinell's own."""
     certified: Certified | None = None

@@ -1,5 +1,6 @@
 """How a run begins, and how it goes on after it was cut off: checks first, then the folder."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from brinell.affordable import refuse_full_disk, refuse_nothing, refuse_small
+from brinell.before.surrogate import usable
 from brinell.blank import blank_manifest, blank_rows, threat_table
 from brinell.certify.graph import Network
 from brinell.engine import Engine
@@ -21,6 +23,7 @@ from brinell.recording import Recording
 from brinell.run import Run
 from brinell.spec import written
 from brinell.subject import Subject
+from brinell.suites.further import further
 from brinell.suites.suite import Suite
 
 LOCK = ".lock"
@@ -59,8 +62,10 @@ def begin(subject: Subject, folder: Path) -> Run:
     network = None if subject.certify is None else provable(subject)
     asked = subject.suite.within(subject.threat.norm)
     ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
-    suite = asked.fit(ready.classes)
-    notes = [*ready.notes, *asked.replacements(suite)]
+    subject = replace(subject, surrogate=usable(subject.surrogate, subject.model, subject.rows, asked.draws, ready))
+    fitted = asked.fit(ready.classes)
+    suite = further(fitted, subject.surrogate, ready.classes)
+    notes = [*ready.notes, *asked.replacements(fitted)]
     folder.mkdir(parents=True, exist_ok=True)
     lock = locked(folder)
     manifest = blank_manifest(subject, suite, ready, folder, notes)
@@ -84,8 +89,8 @@ def resume(subject: Subject, folder: Path) -> Run:
     Raises
     ------
     BadInput
-        If the folder holds no run or an imported one, or model, rows, threat model, suite or seed are not those that it
-        was begun with.
+        If the folder holds no run or an imported one, or model, surrogate, rows, threat model, suite or seed are not those
+        that it was begun with.
     """
     manifest = read_manifest(folder)
     if manifest.imported is not None:
@@ -95,11 +100,15 @@ def resume(subject: Subject, folder: Path) -> Run:
             expected="a run of Brinell's own",
             remedy="Import the file again, into another folder.",
         )
-    suite = subject.suite.within(subject.threat.norm).fit(manifest.model["classes"])
+    if manifest.surrogate is None and subject.surrogate is not None and subject.surrogate.kind == "base":
+        subject = replace(subject, surrogate=None)  # it was of no use
+    classes = manifest.model["classes"]
+    suite = further(subject.suite.within(subject.threat.norm).fit(classes), subject.surrogate, classes)
     then_and_now = {
         "model fingerprint": (manifest.model["fingerprint"], subject.model.fingerprint()),
         "rows": (manifest.data["digest"], subject.rows.digest()),
         "threat model": (manifest.threat, threat_table(subject.threat)),
+        "surrogate": (manifest.surrogate, None if subject.surrogate is None else subject.surrogate.table()),
         "suite": (manifest.suite["digest"], suite.digest()),
         "seed": (manifest.seed, subject.seed),
         "budget": (manifest.budget, None if subject.budget is None else subject.budget.text),

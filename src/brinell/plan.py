@@ -7,11 +7,13 @@ import torch
 
 from brinell.affordable import refuse_small
 from brinell.attacks.catalogue import title
+from brinell.before.surrogate import usable
 from brinell.budget import Budget
 from brinell.losses import CROSS_ENTROPY
 from brinell.preflight import preflight
 from brinell.queries import Cost
 from brinell.subject import Subject
+from brinell.suites.further import further
 
 ROUNDS = 3
 
@@ -75,7 +77,9 @@ def plan_of(subject: Subject) -> Plan:
         refuse_small(subject.budget, subject)
     asked = subject.suite.within(subject.threat.norm)
     ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
-    suite = asked.fit(ready.classes)
+    surrogate = usable(subject.surrogate, subject.model, subject.rows, asked.draws, ready)
+    fitted = asked.fit(ready.classes)
+    suite = further(fitted, surrogate, ready.classes)
     forward, gradient = _seconds_per_row(subject, ready.batch_size)
     rows = len(subject.rows)
     return Plan(
@@ -91,7 +95,7 @@ def plan_of(subject: Subject) -> Plan:
         forward_seconds=forward,
         gradient_seconds=gradient,
         budget=subject.budget,
-        notes=(*ready.notes, *asked.replacements(suite), *_not_forecast(subject)),
+        notes=(*ready.notes, *asked.replacements(fitted), *_not_forecast(subject)),
     )
 
 

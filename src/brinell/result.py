@@ -17,6 +17,7 @@ from brinell.manifest import (
     read_manifest,
 )
 from brinell.metrics import Figures, Proportion, figures_of
+from brinell.queries import Cost
 from brinell.records import (
     AttemptRecord,
     CertificateRecord,
@@ -26,6 +27,7 @@ from brinell.records import (
     TraceRecord,
 )
 from brinell.spending import Sample, Saturation, Turn, samples_of, saturation_of, turns_of
+from brinell.transferred import spent_on_surrogate
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,11 @@ class Reading:
     def turns(self) -> list[Turn]:
         """What each turn of the suite did, in order."""
         return turns_of(self.attempts)
+
+    @property
+    def on_surrogate(self) -> Cost:
+        """Passes on the surrogate, which are on no other account."""
+        return spent_on_surrogate(self.manifest, self.attempts)
 
     @property
     def saturation(self) -> Saturation | None:

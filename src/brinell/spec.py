@@ -121,6 +121,8 @@ class Spec(_Strict):
     """What may be spent: passes for each row (``500/row``), passes in all (``2M``), or time (``30min``)."""
     batch_size: int | None = Field(default=None, gt=0)
     """Rows in a batch; measured where it is not given."""
+    surrogate: ModelSpec | None = None
+    """Another model, on which points are made that are proposed to this one."""
     certify: CertifySpec | None = None
     """How certificates are sought before the attacks, which are spared the rows that are settled; None: they are not."""
     declared: Declared = Declared()
@@ -129,10 +131,12 @@ class Spec(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _shorthands(cls, table: Any) -> Any:
-        """``model = "builtin:fmnist-at"`` stands for a table with that source; so does ``data``."""
+        """``model = "builtin:fmnist-at"`` stands for a table with that source; so do ``data`` and ``surrogate``."""
         if not isinstance(table, dict):
             return table
-        short = {key: {"source": table[key]} for key in ("model", "data") if isinstance(table.get(key), str)}
+        short = {
+            key: {"source": table[key]} for key in ("model", "data", "surrogate") if isinstance(table.get(key), str)
+        }
         return {**table, **short}
 
 

@@ -9,6 +9,7 @@ from brinell.models.torch_model import TorchModel
 from brinell.rows import Rows
 from brinell.spec import CertifySpec, Spec
 from brinell.suites.suite import Suite
+from brinell.surrogate import Surrogate
 from brinell.threat import Threat
 
 
@@ -27,6 +28,8 @@ class Subject:
     """What may be spent; None: all that the suite asks for."""
     certify: CertifySpec | None = None
     """How certificates are sought before the attacks; None: they are not."""
+    surrogate: Surrogate | None = None
+    """Another model, on which points are made that are proposed to this one."""
     spec: Spec | None = None
     """What was asked for, where it was written down."""
     imported: Imported | None = None

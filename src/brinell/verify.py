@@ -9,12 +9,14 @@ from brinell.checks import points, record
 from brinell.checks.finding import Finding, equal
 from brinell.checks.proofs import CHECK, proofs
 from brinell.checks.traces import traces
+from brinell.checks.transfers import remade
 from brinell.errors import BadInput
 from brinell.ledger import LEDGER
 from brinell.manifest import MANIFEST, read_manifest
 from brinell.models.torch_model import TorchModel
 from brinell.result import read_run
 from brinell.rows import Rows
+from brinell.surrogate import Surrogate
 
 CHECKS = (
     record.spec,
@@ -60,10 +62,18 @@ def verify_files(folder: Path) -> list[Finding]:
     return found
 
 
-def verify_with_model(folder: Path, model: TorchModel, rows: Rows, *, seconds: float | None = None) -> list[Finding]:
+def verify_with_model(
+    folder: Path,
+    model: TorchModel,
+    rows: Rows,
+    surrogate: Surrogate | None = None,
+    *,
+    seconds: float | None = None,
+) -> list[Finding]:
     """The checks that ask the model and the data: fingerprints, clean decisions, and every witness.
 
-    With ``seconds`` each certificate is proved again, as long a row at most.
+    Where points were made on a surrogate that is given, they are made again. With ``seconds`` each certificate is proved
+    again, as long a row at most.
     """
     try:
         reading = read_run(folder)
@@ -77,6 +87,7 @@ def verify_with_model(folder: Path, model: TorchModel, rows: Rows, *, seconds: f
         with model.undisturbed():
             found += _made(said.__name__, lambda: said(reading, model, rows))
             found += _made(CHECK, lambda: proofs(reading, model, rows, seconds))
+            found += _made("transfer", partial(remade, reading, model, rows, surrogate))
     return found
 
 

@@ -13,6 +13,7 @@ from brinell.attacks.fgsm import FGSM
 from brinell.attacks.given import GivenPoints
 from brinell.attacks.pgd import PGD, Schedule
 from brinell.attacks.square import Square
+from brinell.attacks.transfer import Transfer
 from brinell.errors import BadInput
 from brinell.losses import Loss, TargetedLoss, loss_named
 from brinell.queries import Attack
@@ -28,10 +29,11 @@ Kind = (
     | type[FABT]
     | type[Square]
     | type[GivenPoints]
+    | type[Transfer]
 )
 ATTACKS: dict[str, Kind] = {kind.name: kind for kind in (FGSM, PGD, APGD, APGDL1, FAB, FABT, Square, A3)}
-RECORDED: dict[str, Kind] = {**ATTACKS, GivenPoints.name: GivenPoints}
-"""Attacks that a run's record may hold: those of suite files, and points that were imported."""
+RECORDED: dict[str, Kind] = {**ATTACKS, GivenPoints.name: GivenPoints, Transfer.name: Transfer}
+"""Attacks that a run's record may hold: those of suite files, points that were imported, points made on a surrogate."""
 
 Setting = str | int | float
 
@@ -95,7 +97,7 @@ def _checked(attack: str, key: str, value: Any, default: Any) -> Any:
         if attack == FGSM.name and isinstance(loss, TargetedLoss):
             raise BadInput(subject, got=loss.name, expected="an untargeted loss", remedy="Use pgd for targets.")
         return loss
-    if isinstance(default, str) and attack == GivenPoints.name:
+    if isinstance(default, str) and attack in (GivenPoints.name, Transfer.name):
         return str(value)
     if isinstance(default, str):
         choices = next(get_args(closed) for closed in (Schedule, Slope, Lean) if default in get_args(closed))

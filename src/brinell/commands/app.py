@@ -55,6 +55,8 @@ class Options:
     """Upper bound of every input value. [default: 1]"""
     suite: Annotated[str | None, Parameter(group=WHAT)] = None
     """A suite, an attack, or a suite file; see `brinell suites`. [default: brinell]"""
+    surrogate: Annotated[str | None, Parameter(group=WHAT)] = None
+    """Another model, named likewise, on which points are made that are proposed to this one."""
     outputs: Annotated[
         Literal["logits", "probabilities", "binary-logit", "logits-and-reject"] | None, Parameter(group=WHAT)
     ] = None
@@ -80,6 +82,7 @@ class Options:
         """The options as a spec file would say them."""
         return {
             "model": _said(source=self.model, outputs=self.outputs, device=self.device),
+            "surrogate": {} if self.surrogate is None else _said(source=self.surrogate, device=self.device),
             "data": _said(source=self.data, rows=self.rows, scale=self.scale, layout=self.layout),
             "threat": _said(norm=self.norm, eps=self.eps, low=self.low, high=self.high),
             "suite": self.suite,

@@ -139,7 +139,7 @@ def verify(
         except BadInput as error:
             findings.append(Finding("model and data", None, f"{error} Name them with --model and --data."))
         else:
-            findings += verify_with_model(folder, loaded.model, loaded.rows, seconds=seconds)
+            findings += verify_with_model(folder, loaded.model, loaded.rows, loaded.surrogate, seconds=seconds)
     (findings_as_json if json else findings_as_text)(findings)
     return EXIT_VERIFICATION_FAILED if any(finding.holds is False for finding in findings) else EXIT_DONE
 

@@ -42,6 +42,26 @@ def black_box_finds_more(run: Evidence) -> Found:
     return Found(raised, "; ".join(told)) if told else Found(None, "no attack without gradients came after others")
 
 
+def transfer_finds_more(run: Evidence) -> Found:
+    """Raised if points made on another model, the surrogate, broke rows that the suite's own attacks on the model had left
+    (3, and 1 in 500 of all rows).
+
+    Means: the model's gradients hide what another model's show: they are masked.
+    Do: open the defence (`brinell.adaptive.bpda`); believe no attack that follows this model's own gradients.
+    """
+    stages = [i for i, table in enumerate(run.manifest.suite["attacks"]) if table["attack"] == "transfer"]
+    if run.randomised or not stages:
+        return Found(
+            None, "not made for randomised models" if run.randomised else "no points of another model's were tried"
+        )
+    broke = sum(run.figures.stages[stage].broke for stage in stages)
+    given = max(run.figures.stages[stage].given for stage in stages)
+    return Found(
+        broke >= max(LEAST_FLIPS, SHARE_OF_FLIPS * run.figures.rows),
+        f"points made on the surrogate broke {broke} of the {given} rows that the attacks before them had left",
+    )
+
+
 def plateau(run: Evidence) -> Found:
     """Raised if on a tenth of the standing rows with both kinds of runs, all runs by the model's own slopes stop at one
     margin, and one by smooth slopes of its ReLUs gets clearly further.

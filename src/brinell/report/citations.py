@@ -98,6 +98,15 @@ ODI = Paper(
     arxiv="2003.06878",
 )
 
+TRANSFER = Paper(
+    key="papernot2016transferability",
+    authors="N. Papernot, P. McDaniel & I. Goodfellow",
+    title="Transferability in Machine Learning: from Phenomena to Black-Box Attacks using Adversarial Samples",
+    venue="arXiv",
+    year=2016,
+    arxiv="1605.07277",
+)
+
 OF_ATTACK: dict[str, tuple[Paper, ...]] = {
     "fgsm": (FGSM,),
     "pgd": (PGD,),
@@ -107,6 +116,7 @@ OF_ATTACK: dict[str, tuple[Paper, ...]] = {
     "fab-t": (FAB, AUTOATTACK),
     "square": (SQUARE,),
     "a3": (A3, ODI),
+    "transfer": (TRANSFER,),
 }
 """The sources on each attack's card, the algorithm's own first."""
 
@@ -125,7 +135,7 @@ def papers_of(suite: str, attacks: Iterable[str]) -> list[Paper]:
 
     An attack that this version does not know brings none.
     """
-    found = list(OF_SUITE.get(suite, ()))
+    found = list(OF_SUITE.get(suite.partition(" + ")[0], ()))
     for attack in attacks:
         found += OF_ATTACK.get(attack, ())
     return list(dict.fromkeys(found))

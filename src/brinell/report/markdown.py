@@ -12,6 +12,7 @@ from brinell.report.text import (
     stage_columns,
     stage_counts,
     status_line,
+    surrogate_lines,
 )
 from brinell.result import Reading
 
@@ -52,7 +53,7 @@ def markdown_report(reading: Reading) -> str:
         "",
         f"{given}. {cost_line(figures)}.",
         "",
-        *(f"- {_cell(line)}." for line in spending_lines(reading)),
+        *(f"- {_cell(line)}." for line in (*surrogate_lines(reading), *spending_lines(reading))),
         *(f"- {_cell(line)}." for line in finding_lines(reading)),
         *(f"- {_cell(line)}." for line in certificate_lines(reading)),
         "",

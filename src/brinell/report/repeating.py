@@ -44,6 +44,8 @@ def command_of(spec: Spec) -> str:
         "budget": (spec.budget, None),
         "batch-size": (spec.batch_size, None),
     }
+    if spec.surrogate is not None:
+        said["surrogate"] = spec.surrogate.source
     if spec.certify is not None:
         said |= {"certify": spec.certify.method, "certify-seconds": f"{spec.certify.seconds:g}"}
     said |= {name: value for name, (value, unsaid) in usual.items() if value != unsaid}

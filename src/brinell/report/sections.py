@@ -157,6 +157,7 @@ def threat_facts(manifest: Manifest) -> list[Fact]:
 def subject_facts(manifest: Manifest) -> list[Fact]:
     """What was evaluated, as declared; what nobody declared is said to be so."""
     model, data, spec = manifest.model, manifest.data, manifest.spec
+    other = manifest.surrogate
     declared = spec.declared if spec is not None else Declared()
     scale = "not recorded: handed over in Python" if spec is None else f"inputs divided by {spec.data.scale:g}"
     return [
@@ -164,6 +165,7 @@ def subject_facts(manifest: Manifest) -> list[Fact]:
         Fact("Fingerprint", model["fingerprint"], code=True),
         Fact("Classes; outputs", f"{model['classes']}; {model['outputs']}"),
         Fact("Precision; device", f"{manifest.environment.precision}; {manifest.environment.device}"),
+        *([Fact("Surrogate", f"{other['source']} {other['fingerprint']}", code=True)] if other is not None else []),
         Fact("Data", data["source"], code=True),
         Fact("Rows", f"{data['rows']:,} of {data['total']:,}, selection {data['selection']}"),
         Fact("Shape of a row", f"{' × '.join(map(str, data['shape']))}; layout {data['layout']}"),
@@ -272,6 +274,9 @@ def cost_facts(reading: Reading) -> list[Fact]:
     if passes.cut_off_forwards:
         cut = f"{passes.cut_off_forwards:,} forward, {passes.cut_off_backwards:,} backward"
         facts.append(Fact("Besides: attempts cut off", cut))
+    if manifest.surrogate is not None:
+        spent = reading.on_surrogate
+        facts.append(Fact("Besides: surrogate", f"{spent.forwards:,} forward, {spent.backwards:,} backward"))
     return [
         *facts,
         Fact("Budget", manifest.budget or "none: to the suite's end"),

@@ -57,6 +57,8 @@ def print_text(reading: Reading, console: Console) -> None:
     if reading.randomised is not None:
         console.print(Text("Each attack was given every row on which the model is ever right.", style="dim"))
     console.print(Text(cost_line(figures), style="dim"))
+    for line in surrogate_lines(reading):
+        console.print(Text(line, style="dim"), soft_wrap=True)
     for line in spending_lines(reading):
         console.print(Text(line), soft_wrap=True)
     for line in certificate_lines(reading):
@@ -106,6 +108,17 @@ def cost_line(figures: Figures) -> str:
     if passes.cut_off_forwards:
         line += f", in attempts that were cut off {passes.cut_off_forwards:,} and {passes.cut_off_backwards:,}"
     return line
+
+
+def surrogate_lines(reading: Reading) -> list[str]:
+    """On which other model points were made, and what that took; nothing where there was none."""
+    about, spent = reading.manifest.surrogate, reading.on_surrogate
+    if about is None:
+        return []
+    return [
+        f"points were made on a surrogate, {about['source']} {about['fingerprint'][:12]}: {spent.forwards:,} forward and "
+        f"{spent.backwards:,} backward passes of it, on no other account"
+    ]
 
 
 def spending_lines(reading: Reading) -> list[str]:
