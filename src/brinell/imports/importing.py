@@ -100,7 +100,7 @@ def prepared(source: Source, subject: Subject, *, apart: bool) -> Import:
         name=f"{IMPORTED}{source.tool}", version=attack.points[:12], summary=attack.summary, attacks=(attack,)
     )
     rows = replace(rows, notes=(*rows.notes, note)) if left else rows
-    return Import(replace(subject, suite=suite, rows=rows, imported=account), evidence)
+    return Import(replace(subject, suite=suite, rows=rows, imported=account, surrogate=None), evidence)
 
 
 def unjudged(source: Source, threat: Threat, rows: Rows | None) -> Imported:
