@@ -117,6 +117,7 @@ def test_it_goes_on_by_the_command(folder: Path) -> None:
         ["run", *WHERE, "--suite", "none", "--certify", "crown", "--budget", "100/row"],
         ["certify", *WHERE, "--suite", "pgd"],
         ["certify", *WHERE, "--budget", "100/row"],
+        ["certify", *WHERE, "--surrogate", small_runs.OTHER_NET],
         ["certify", *WHERE, "--certify", "crown"],
         ["certify", *WHERE, "--seconds", "0"],
         ["certify", *WHERE, "--outputs", "probabilities"],

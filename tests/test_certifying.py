@@ -17,6 +17,8 @@ from brinell.cli import main
 from brinell.diagnose.diagnosis import outcome_of
 from brinell.errors import BadInput
 from brinell.evaluation import subject_of
+from brinell.exported import as_data
+from brinell.report.certified import bounds
 from brinell.result import Reading, read_run
 from brinell.spec import CertifySpec
 from brinell.subject import Subject
@@ -98,7 +100,9 @@ def test_a_changed_certificate_is_found(folder: Path, certified: Reading, statem
     assert {"statuses", "certificates"} & set(broken)
 
 
-def test_certified_and_broken_is_no_figure(folder: Path, certified: Reading) -> None:
+def test_certified_and_broken_is_no_figure(
+    folder: Path, certified: Reading, capsys: pytest.CaptureFixture[str]
+) -> None:
     with sqlite3.connect(folder / "ledger.sqlite") as ledger:
         ledger.execute(
             "UPDATE rows SET status = 'broken' WHERE row = (SELECT min(row) FROM certificates WHERE outcome = 'certified')"
@@ -107,6 +111,33 @@ def test_certified_and_broken_is_no_figure(folder: Path, certified: Reading) -> 
     assert outcome_of(reading.diagnoses) == "invalid"
     assert reading.refused is not None
     assert "certified-and-broken" in reading.refused
+    said = as_data(reading)
+    assert said["robust_accuracy"] is None
+    assert said["certified_accuracy"] is None
+    assert "certified-and-broken" in said["refused_for"]
+    assert reading.claim.certified is None
+    for kind in ("text", "markdown", "latex", "robustbench", "model-card", "html"):
+        assert main(["report", str(folder), "--format", kind]) == 0
+        told = capsys.readouterr().out if kind != "html" else (folder / "report.html").read_text("utf-8")
+        assert f"{certified.figures.robust_accuracy.count}/60 = " not in told
+        assert f"{certified.figures.certified_accuracy.count}/60 = " not in told
+        assert "certified-and-broken" in told or kind == "model-card"
+
+
+def test_both_bounds_stand_side_by_side(folder: Path, certified: Reading, capsys: pytest.CaptureFixture[str]) -> None:
+    """The upper end is the lower one and the rows in between, on the same rows."""
+    proved, standing = certified.figures.status["certified"], certified.figures.status["standing"]
+    both = bounds(certified)
+    assert both is not None
+    assert both.certified.startswith(f"{proved}/60 = ")
+    assert both.standing.startswith(f"{proved + standing}/60 = ")
+    assert both[2:] == (str(standing), "branch", "Linf", str(EPS))
+    assert as_data(certified)["refused_for"] is None
+    for kind in ("text", "markdown", "latex", "html"):
+        assert main(["report", str(folder), "--format", kind]) == 0
+        told = capsys.readouterr().out if kind != "html" else (folder / "report.html").read_text("utf-8")
+        for cell in both[:2]:
+            assert cell in told.replace("\\", "")
 
 
 def test_certificates_settle_a_comparison(folder: Path, certified: Reading, tmp_path: Path) -> None:

@@ -19,13 +19,14 @@ def claim_of(
 ) -> Claim:
     """The claim that a run supports."""
     data, declared = manifest.data, manifest.spec.declared if manifest.spec is not None else None
+    contradicted = any(diagnosis.check == "certified-and-broken" and diagnosis.open for diagnosis in diagnoses)
     credit = ", rejections under attack count as right" if manifest.model["outputs"] == "logits-and-reject" else ""
     return Claim(
         made_by=f"Brinell {manifest.environment.brinell}",
         quantity="robust accuracy" if randomised is None else "expected robust accuracy",
         figure=_figure(figures.robust_accuracy if randomised is None else randomised.expected),
         clean=_figure(figures.clean_accuracy if randomised is None else randomised.clean),
-        certified=None if manifest.certified is None else _figure(figures.certified_accuracy),
+        certified=None if manifest.certified is None or contradicted else _figure(figures.certified_accuracy),
         data=Data(
             name=data["source"],
             known_as=declared.data if declared is not None else None,

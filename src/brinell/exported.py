@@ -24,9 +24,12 @@ def as_data(reading: Reading) -> dict[str, Any]:
         "findings": [asdict(diagnosis) for diagnosis in reading.diagnoses],
         "rows": figures.rows,
         "clean_accuracy": _figure(reading.clean_accuracy),
-        "robust_accuracy": _figure(reading.robust_accuracy),
+        "robust_accuracy": _figure(reading.robust_accuracy) if reading.refused is None else None,
+        "refused_for": reading.refused,
         "false_rejections": None if reading.false_rejections is None else _proportion(reading.false_rejections),
-        "certified_accuracy": _proportion(figures.certified_accuracy) if manifest.certified is not None else None,
+        "certified_accuracy": _proportion(figures.certified_accuracy)
+        if manifest.certified is not None and not reading.contradicted
+        else None,
         "certified": None if manifest.certified is None else manifest.certified.model_dump(mode="json"),
         "attack_success_rate": _proportion(figures.attack_success_rate),
         "perturbation": _perturbation(figures.perturbation),

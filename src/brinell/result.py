@@ -147,6 +147,11 @@ class Reading:
         return "; ".join(f"{one.check}: {one.said}" for one in against) or None
 
     @property
+    def contradicted(self) -> bool:
+        """Whether a row is both certified and broken, so that neither bound can be given."""
+        return any(one.check == "certified-and-broken" and one.open for one in self.diagnoses)
+
+    @property
     def claim(self) -> Claim:
         """The claim that the run supports."""
         return claim_of(self.manifest, self.figures, self.randomised, self.diagnoses)

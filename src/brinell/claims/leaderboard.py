@@ -117,6 +117,7 @@ def as_entry(claim: Claim) -> dict[str, Any]:
     ``external`` with its name beside it.
     """
     figure, clean = claim.figure.share, claim.clean.share if claim.clean is not None else None
+    figure = None if claim.outcome == "invalid" else figure
     accuracy = None if figure is None else f"{100 * figure:.2f}"
     standard = claim.suite.name in ("autoattack", "autoattack-plus") and not claim.suite.cut
     return {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SECONDS = 20.0
 """A row, or a property, may take about so long where nothing is said."""
-OF_ATTACKS = ("suite", "budget", "certify", "certify_seconds")
+OF_ATTACKS = ("suite", "surrogate", "budget", "certify", "certify_seconds")
 """Options that mean nothing where no attack is made."""
 ELSEWHERE = ("model", "data")
 """Options that mean something beside the folder of a run: where its model and its data are now."""
@@ -148,7 +148,9 @@ def _alone(
     from brinell.suites.suite import NONE
 
     said = read_spec(spec, {**options.overrides(), "suite": NONE})
-    asked = said.model_copy(update={"certify": _asked(method, seconds, said.certify), "budget": None})
+    asked = said.model_copy(
+        update={"certify": _asked(method, seconds, said.certify), "budget": None, "surrogate": None}
+    )
     run = begin(subject_from(asked), out or free_folder(asked))
     with interrupts(shown) as stopped, shown_on(shown, quiet=False) as observer:
         return finish(run, observer, stop=stopped)

@@ -1,7 +1,61 @@
 """What is said of certificates, wherever a result is shown."""
 
+from collections import Counter
+from typing import NamedTuple
+
+from brinell.certify.steps import STEPS
+from brinell.claim import threat_of
 from brinell.manifest import Certified
 from brinell.result import Reading
+
+REFUSED = "refused"
+
+
+class Bounds(NamedTuple):
+    """The truth from both sides, on the run's own rows: one line of a table, as texts."""
+
+    certified: str
+    """Rows that are proved to have no witness, of all rows: the lower end."""
+    standing: str
+    """Rows without a witness, of all rows: the upper end."""
+    unresolved: str
+    """Rows in between, which are the width."""
+    method: str
+    norm: str
+    eps: str
+
+
+COLUMNS = ("certified, at least", "robust, at most", "unresolved", "certificates by", "norm", "eps")
+"""What each field of ``Bounds`` is headed by."""
+
+
+def bounds(reading: Reading) -> Bounds | None:
+    """Both ends with their counts; None where no certificates were sought. A row that is both certified and broken: none."""
+    about = reading.manifest.certified
+    if about is None:
+        return None
+    rows, threat = reading.figures.rows, threat_of(reading.manifest)
+    proved, open_ = reading.figures.status["certified"], unresolved(reading)
+    ends = (_share(proved, rows), _share(proved + open_, rows), f"{open_:,}")
+    if reading.refused is not None:
+        ends = (ends[0] if not reading.contradicted else REFUSED, REFUSED, REFUSED)
+    return Bounds(*ends, about.method, threat.norm.capitalize(), str(threat.eps))
+
+
+def _share(count: int, rows: int) -> str:
+    return f"{count:,}/{rows:,} = {100 * count / rows:.1f} %" if rows else "0/0"
+
+
+def unresolved(reading: Reading) -> int:
+    """Rows between the bounds: right, neither proved nor broken; an error is no proof of anything."""
+    return sum(reading.figures.status[name] for name in ("standing", "pending", "error"))
+
+
+def certified_figure(reading: Reading) -> tuple[str, str]:
+    """The sign and the certified accuracy, or that none is given."""
+    if reading.contradicted:
+        return "", f"{REFUSED}: {reading.refused}"
+    return "≥", str(reading.figures.certified_accuracy)
 
 
 def certificate_lines(reading: Reading) -> list[str]:
@@ -9,12 +63,10 @@ def certificate_lines(reading: Reading) -> list[str]:
     about = reading.manifest.certified
     if about is None:
         return []
-    return [_sought(about), _first(reading)] if about.first is not None else [_sought(about)]
-
-
-def unresolved(reading: Reading) -> int:
-    """Rows between the bounds: neither proved nor broken."""
-    return reading.figures.status["standing"] + reading.figures.status["pending"] + reading.figures.status["error"]
+    settled = Counter(record.step for record in reading.certificates if record.outcome == "certified")
+    steps = ", ".join(f"{settled[step]:,} by {step}" for step in STEPS if settled[step])
+    lines = [_sought(about), f"certified: {steps or 'no row'}"]
+    return [*lines, _first(reading)] if about.first is not None else lines
 
 
 def _sought(about: Certified) -> str:

@@ -27,7 +27,7 @@ def model_card(reading: Reading) -> str:
     metrics: list[tuple[str, float, str]] = []
     if claim.clean is not None and claim.clean.share is not None:
         metrics.append(("accuracy", claim.clean.share, f"Clean accuracy {claim.clean}"))
-    if claim.figure.share is not None:
+    if claim.figure.share is not None and claim.outcome != "invalid":
         metrics.append(("robust_accuracy", claim.figure.share, claim.line()))
     lines = [
         "---",

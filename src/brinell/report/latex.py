@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from brinell.report.certified import COLUMNS, bounds, certificate_lines, certified_figure
 from brinell.report.sections import sizes
 from brinell.report.text import randomised_lines, settings_line, stage_columns, stage_counts
 from brinell.result import Reading
@@ -33,7 +34,7 @@ def latex_report(reading: Reading) -> str:
     """A table of figures and one of attacks, for ``booktabs`` and an encoding of T1."""
     figures = reading.figures
     refused = f"refused: {reading.refused}" if reading.refused else ""
-    proved = [("Certified accuracy (proved, lower bound)", "≥", str(figures.certified_accuracy))]
+    proved = [("Certified accuracy (proved, lower bound)", *certified_figure(reading))]
     proved = proved if reading.manifest.certified is not None else []
     values = [
         ("Clean accuracy", "", str(figures.clean_accuracy)),
@@ -58,9 +59,25 @@ def latex_report(reading: Reading) -> str:
             label="brinell-figures",
         ),
         "",
+        *_both(reading),
         *(_attacks(reading) if reading.attacked else []),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _both(reading: Reading) -> list[str]:
+    both = bounds(reading)
+    if both is None:
+        return []
+    sought, *_ = certificate_lines(reading)
+    table = _table(
+        "@{}llrlll@{}",
+        [name.capitalize() for name in COLUMNS],
+        [both],
+        caption=f"Both bounds of the robust accuracy on these {reading.figures.rows:,} rows: {escaped(sought)}.",
+        label="brinell-bounds",
+    )
+    return [*table, ""]
 
 
 def _perturbation(reading: Reading) -> list[tuple[str, str, str]]:

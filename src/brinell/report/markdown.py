@@ -1,7 +1,7 @@
 """The result for a page or a pull request."""
 
 from brinell.claim import threat_of
-from brinell.report.certified import certificate_lines
+from brinell.report.certified import COLUMNS, bounds, certificate_lines, certified_figure
 from brinell.report.imported import head_line, imported_markdown
 from brinell.report.text import (
     cost_line,
@@ -34,7 +34,7 @@ def markdown_report(reading: Reading) -> str:
         f"| clean accuracy | {figures.clean_accuracy} |",
         f"| robust accuracy (empirical, upper bound) | {_headline(reading)} |",
         *(
-            [f"| certified accuracy (proved, lower bound) | ≥ {figures.certified_accuracy} |"]
+            [f"| certified accuracy (proved, lower bound) | {_cell(' '.join(certified_figure(reading)).strip())} |"]
             if manifest.certified is not None
             else []
         ),
@@ -43,6 +43,7 @@ def markdown_report(reading: Reading) -> str:
         "",
         f"{_cell(status_line(figures))}.",
         "",
+        *_both(reading),
         f"| attack | settings | {' | '.join(stage_columns(reading))} |",
         f"|---|---|{'--:|' * len(stage_columns(reading))}",
     ]
@@ -75,6 +76,13 @@ def _randomised(reading: Reading) -> list[tuple[str, str, str]]:
     first, *others = randomised_lines(reading.randomised)
     by = f"*right in most of {reading.randomised.draws.score} draws:*"
     return [(first[0], first[1], f"**{first[2]}**"), *others, (by, "", "")]
+
+
+def _both(reading: Reading) -> list[str]:
+    both = bounds(reading)
+    if both is None:
+        return []
+    return [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}", f"| {' | '.join(map(_cell, both))} |", ""]
 
 
 def _headline(reading: Reading) -> str:

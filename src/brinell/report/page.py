@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from brinell.diagnose.diagnosis import outcome_of
 from brinell.report import sections
-from brinell.report.certified import certificate_lines, unresolved
+from brinell.report.certified import COLUMNS, bounds, certificate_lines, unresolved
 from brinell.report.chart import drawn
 from brinell.report.citations import papers_of
 from brinell.report.coverage import not_covered
@@ -51,6 +51,8 @@ def html_page(reading: Reading) -> str:
         imported_from="" if manifest.imported is None else head_line(manifest.imported),
         certified_by=certificate_lines(reading),
         unresolved=unresolved(reading),
+        both=bounds(reading),
+        bound_columns=COLUMNS,
         figures=reading.figures,
         say=sections,
         columns=stage_columns(reading),

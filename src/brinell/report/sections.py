@@ -69,7 +69,7 @@ def cards(reading: Reading) -> list[Card]:
             else Card("Robust accuracy", "no figure is given", "refused", refused, "", True),
             *(
                 [_card("Certified accuracy", "proved, a lower bound", figures.certified_accuracy)]
-                if reading.manifest.certified is not None
+                if reading.manifest.certified is not None and not reading.contradicted
                 else []
             ),
             _card("Clean accuracy", "measured, no attack", clean),

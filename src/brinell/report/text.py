@@ -11,7 +11,7 @@ from brinell.attacks.catalogue import defaults
 from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
 from brinell.metrics import Figures, StageFigures
-from brinell.report.certified import certificate_lines, unresolved
+from brinell.report.certified import COLUMNS, Bounds, bounds, certificate_lines, certified_figure, unresolved
 from brinell.report.imported import print_imported
 from brinell.result import Reading
 from brinell.spending import Saturation, thinned
@@ -48,6 +48,9 @@ def print_text(reading: Reading, console: Console) -> None:
         console.print()
     console.print(_figures(reading))
     console.print()
+    if (both := bounds(reading)) is not None:
+        console.print(_bounds(both))
+        console.print()
     console.print(Text(status_line(figures)))
     if figures.clean_accuracy.undecided == 0 and figures.clean_accuracy.count == 0:
         console.print(Text("No row was classified correctly before any attack: there was nothing to attack."))
@@ -166,10 +169,18 @@ def _figures(reading: Reading) -> Table:
         Text(refused, style=headline),
     )
     if reading.manifest.certified is not None:
-        table.add_row("certified accuracy", "≥", str(figures.certified_accuracy))
+        table.add_row("certified accuracy", *certified_figure(reading))
         table.add_row("", "", f"unresolved in between: {unresolved(reading)} rows")
     table.add_row("attack success rate", "", str(figures.attack_success_rate))
     table.add_row("perturbation size", "", str(figures.perturbation))
+    return table
+
+
+def _bounds(both: Bounds) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in COLUMNS:
+        table.add_column(name)
+    table.add_row(*map(Text, both))
     return table
 
 
