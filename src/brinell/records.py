@@ -151,7 +151,7 @@ class CertificateRecord:
     row: int
     """Index in the data set."""
     method: str
-    """The dearest step that was allowed: ``interval``, ``crown``, ``slopes``, ``layers`` or ``branch``."""
+    """The dearest step that was allowed: ``interval``, ``crown``, ``slopes``, ``layers``, ``cells`` or ``branch``."""
     step: str | None
     """The step that settled the row, ``none`` where the middle of the threat set did; null where nothing did."""
     first: int
@@ -164,7 +164,7 @@ class CertificateRecord:
     slack: float
     """By how much it must be above 0, in logit units: room for the rounding of the deployed model."""
     questions: int
-    """Sub-questions that branch and bound asked."""
+    """Sub-questions that branch and bound asked, and cells."""
     seconds: float
     """Spent on the row."""
 

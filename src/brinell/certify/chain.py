@@ -1,7 +1,8 @@
 """Whether a row is certified: the cheapest proof first, the next one only where that fails.
 
 Interval arithmetic, then CROWN, then CROWN with the best slopes for the margins, then bounds before the layers with the best
-slopes, then branch and bound; on the way, points where a bound is attained are shown to the model.
+slopes, then branch and bound, and where that answers too little the region in cells; on the way, points where a bound is
+attained are shown to the model.
 
 What a certificate says: the network with these weights, computed in real numbers, has a margin above ``tolerance`` at every
 point of the region. Bounds are computed in float64 without directed rounding, whose errors are some 1e-12 of the values; the
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 from brinell.certify import crown, interval
 from brinell.certify.ascent import Climb
 from brinell.certify.branch import Tree
+from brinell.certify.cells import Cells
 from brinell.certify.crown import Layers
 from brinell.certify.deadline import Clock, Deadline
 from brinell.certify.graph import Network, network_of
@@ -45,6 +47,12 @@ FEWEST_STEPS = 2
 """With fewer the climb for the layers is left out."""
 STEP_COST = 1.5
 """What a step of it takes, in float32, in units of bounding the layers once, in float64."""
+TREE_SHARE = 0.1
+"""Share of the time left in which branch and bound tries alone; where it answers less than half, cells are tried."""
+MANY_CELLS = 200
+"""Cells are tried where there is time to bound the layers this many times."""
+CELL_SHARE = 0.9
+"""Share of what is left then that they may take; branch and bound goes on with the rest."""
 ROWS_AT_ONCE = 100
 """Rows whose intervals are computed together."""
 
@@ -69,7 +77,7 @@ class Certificate:
     seconds: float
     """By the clock; a batch's time is shared equally among its rows."""
     questions: int
-    """Sub-questions that branch and bound asked; 0 where it was not tried."""
+    """Sub-questions that branch and bound asked, and cells; 0 where neither was tried."""
     witness: Inputs | None
     """A point of the region, one row, on which the deployed model errs."""
 
@@ -196,16 +204,30 @@ def prove(task: Task, by_intervals: Tensor, deadline: Deadline, last: Step = "br
             return Proof("layers", task.margin(bounds))
     if last == "layers":
         return Proof("layers" if steps >= FEWEST_STEPS else "slopes", task.margin(bounds))
-    return _branched(task, layers, slopes, bounds, deadline)
-
-
-def _branched(task: Task, layers: Layers, slopes: dict[int, ReLUs], bounds: Tensor, deadline: Deadline) -> Proof:
-    """The end of the chain, from what the climb left open."""
     if not any(len(layer.places.index) for layer in slopes.values()):
         return Proof("layers", task.margin(bounds))
-    tree = Tree(task.network, task.region, layers, task.specs, task.enough)
-    found = Search(tree, tree.roots(task.open(bounds), slopes), task.judge).run(deadline)
+    if last == "cells":
+        parted = Cells(task, layers, bounds).run(deadline)
+        return Proof("cells", parted.margin, parted.questions, parted.witness)
+    return _branched(task, layers, slopes, bounds, deadline, taken)
+
+
+def _branched(
+    task: Task, layers: Layers, slopes: dict[int, ReLUs], bounds: Tensor, deadline: Deadline, taken: float
+) -> Proof:
+    """The end of the chain, from what the climb left open; bounding the layers once takes ``taken`` seconds."""
+    tree, asked = Tree(task.network, task.region, layers, task.specs, task.enough), task.open(bounds)
+    search = Search(tree, tree.roots(asked, slopes), task.judge)
+    found, margin, cells = search.run(deadline.share(TREE_SHARE)), -math.inf, 0
+    hard = found.witness is None and 2 * search.unanswered() > len(asked)
+    if hard and deadline.left() > MANY_CELLS * taken:
+        parted = Cells(task, layers, bounds).run(deadline.share(CELL_SHARE))
+        margin, cells = parted.margin, parted.questions
+        if parted.witness is not None or margin > task.enough:
+            return Proof("cells", margin, found.questions + cells, parted.witness)
+    if found.witness is None:
+        found = search.run(deadline)
     if found.witness is not None:
-        return Proof("branch", -math.inf, found.questions, found.witness)
+        return Proof("branch", -math.inf, found.questions + cells, found.witness)
     proved = [float(bound) for bound in bounds[0] if bound > task.enough]
-    return Proof("branch", min([found.margin, *proved]), found.questions)
+    return Proof("branch", max(margin, min([found.margin, *proved])), found.questions + cells)

@@ -61,8 +61,8 @@ def _dual(goal: Vector, left: Vector, right: Vector, ends: Vector, offset: float
     """Multipliers of ``left x <= right`` for the least ``<goal, x>`` between the ends, or large ones if there is no point."""
     from scipy.optimize import linprog  # takes a third of a second to load, and few rows come this far
 
-    if not len(right):
-        return np.zeros(0)
+    if not len(right) or not all(np.isfinite(part).all() for part in (goal, left, right)):
+        return np.zeros(len(right))
     slack = np.hstack([left, -np.ones((len(right), 1))])
     least = linprog(np.append(np.zeros(len(goal)), 1.0), slack, right, bounds=[*ends.tolist(), (0, None)])
     if least.status == 0 and least.fun > FEASIBLE:

@@ -84,6 +84,10 @@ class Search:
                 return Found(self.agenda.margin(), self.agenda.asked, None)
             self._ask(self.agenda.lowest())
 
+    def unanswered(self) -> int:
+        """How many of the functions have a question open."""
+        return len({int(question.spec) for _, _, question in self.agenda.open})
+
     def _ask(self, questions: list[Question]) -> None:
         """One round: halves of those with a ReLU left to choose, and the best multipliers for some of the others."""
         whole, leaves = [q for q in questions if len(q.candidates)], [q for q in questions if not len(q.candidates)]

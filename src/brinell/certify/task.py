@@ -40,4 +40,4 @@ class Task:
         """Of each group that is not proved, the function that is nearest to it."""
         sure = bounds[0].nan_to_num(nan=-math.inf)
         best = [int(torch.where(self.groups == group, sure, -torch.inf).argmax()) for group in range(self._count())]
-        return torch.tensor([place for place in best if not sure[place] > self.enough])
+        return torch.tensor([place for place in best if not sure[place] > self.enough], dtype=torch.long)
