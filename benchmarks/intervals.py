@@ -25,7 +25,7 @@ from torch import nn
 import brinell
 from brinell import zoo
 from brinell.certifying import certify_run
-from brinell.evaluation import subject_of
+from brinell.handed import subject_of
 from brinell.result import Reading
 from brinell.spec import CertifySpec
 from brinell.suites.suite import load_suite

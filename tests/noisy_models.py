@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from brinell import Threat
-from brinell.evaluation import Result, evaluate, finish, subject_of
+from brinell.evaluation import Result, evaluate, finish
 from brinell.geometry import Norm
+from brinell.handed import subject_of
 from brinell.losses import margin_of
 from brinell.randomised import carry_out
 from brinell.records import FrequencyRecord

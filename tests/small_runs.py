@@ -7,7 +7,8 @@ from typing import Any
 
 import small_net
 from brinell.cli import main
-from brinell.evaluation import Result, evaluate, subject_of
+from brinell.evaluation import Result, evaluate
+from brinell.handed import subject_of
 from brinell.ledger import LEDGER
 from brinell.records import AttemptRecord, RowRecord, SessionRecord
 from brinell.run import Run

@@ -16,8 +16,8 @@ from brinell.claims.sources import account_of
 from brinell.cli import main
 from brinell.diagnose.diagnosis import outcome_of
 from brinell.errors import BadInput
-from brinell.evaluation import subject_of
 from brinell.exported import as_data
+from brinell.handed import subject_of
 from brinell.report.certified import bounds
 from brinell.result import Reading, read_run
 from brinell.spec import CertifySpec

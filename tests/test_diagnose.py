@@ -17,7 +17,8 @@ from brinell.cli import main
 from brinell.diagnose.checks import CHECKS
 from brinell.diagnose.diagnosis import Diagnosis, explained, outcome_of
 from brinell.errors import BadInput
-from brinell.evaluation import Result, subject_of
+from brinell.evaluation import Result
+from brinell.handed import subject_of
 from brinell.planted import planted_examples
 from brinell.records import AttemptRecord
 from brinell.report.markdown import markdown_report

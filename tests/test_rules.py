@@ -14,8 +14,9 @@ from brinell.attacks.pgd import PGD
 from brinell.attacks.square import Square
 from brinell.concluding import conclude
 from brinell.errors import BadInput
-from brinell.evaluation import Result, evaluate, finish, resume, subject_of
+from brinell.evaluation import Result, evaluate, finish, resume
 from brinell.geometry import NORMS, Norm
+from brinell.handed import subject_of
 from brinell.losses import MARGIN
 from brinell.manifest import read_manifest
 from brinell.opening import begin

@@ -21,6 +21,8 @@ FULL: dict[str, Any] = {
     "seed": 7,
     "budget": "500/row",
     "batch_size": 64,
+    "surrogate": {"source": "other.py:load", "outputs": "logits", "device": "cpu"},
+    "certify": {"method": "crown", "seconds": 5.0},
     "declared": {
         "data": "CIFAR-10",
         "clean_accuracy": 0.9,

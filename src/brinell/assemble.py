@@ -10,7 +10,7 @@ from brinell import zoo
 from brinell.budget import Budget
 from brinell.certify import onnx_net
 from brinell.errors import BadInput
-from brinell.evaluation import in_precision
+from brinell.handed import in_precision
 from brinell.locate import called, located
 from brinell.models.torch_model import TorchModel
 from brinell.rows import Rows, load_rows

@@ -1,28 +1,25 @@
 """The Python interface: evaluate a model on arrays at hand, and read what came of it."""
 
-import math
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from brinell.budget import Budget
-from brinell.certify.steps import STEPS, Step
+from brinell.certify.steps import Step
 from brinell.claim import threat_of
 from brinell.concluding import conclude
 from brinell.errors import BadInput, ModelFailed
 from brinell.frequencies import Frequency, RandomisedFigures
+from brinell.handed import sought, subject_of
 from brinell.metrics import Figures, PerturbationSize, Proportion
-from brinell.models.outputs import OUTPUTS, Outputs
-from brinell.models.torch_model import TorchModel
+from brinell.models.outputs import Outputs
 from brinell.opening import begin
 from brinell.opening import resume as resumed
 from brinell.oracle import is_out_of_memory
@@ -30,12 +27,9 @@ from brinell.points import WITNESSES
 from brinell.randomised import carry_out
 from brinell.records import RowRecord
 from brinell.result import Reading, read_run
-from brinell.rows import Layout, Rows, rows_of
+from brinell.rows import Layout
 from brinell.run import Run
-from brinell.spec import CertifySpec
-from brinell.subject import Subject, named, suite_for
-from brinell.suites.suite import DEFAULT, Suite, load_suite, suite_of
-from brinell.surrogate import Surrogate, base_of
+from brinell.suites.suite import DEFAULT, Suite, suite_of
 from brinell.tally import Observer, ignore
 from brinell.threat import Threat
 
@@ -206,7 +200,7 @@ def evaluate(
     """
     subject = subject_of(
         model, x, y, threat=threat, suite=suite, seed=seed, outputs=outputs, rows=rows, layout=layout, size=batch_size,
-        budget=budget, surrogate=surrogate, certify=_sought(certify, certify_seconds),
+        budget=budget, surrogate=surrogate, certify=sought(certify, certify_seconds),
     )  # fmt: skip
     return evaluated_into(out, partial(begin, subject), observer=observer)
 
@@ -309,76 +303,3 @@ def finish(run: Run, observer: Observer = ignore, *, stop: Callable[[], bool] = 
         if refused and not reading.attempts:
             _remove(run.folder)  # the clean rows were refused: there is nothing to keep
     return reading
-
-
-def subject_of(
-    model: object,
-    x: object,
-    y: object,
-    *,
-    threat: Threat,
-    suite: str | Suite,
-    seed: int,
-    outputs: Outputs,
-    rows: str,
-    layout: Layout,
-    size: int | None,
-    budget: str | None = None,
-    surrogate: object = None,
-    certify: CertifySpec | None = None,
-) -> Subject:
-    """What is to be evaluated, from objects at hand."""
-    if not isinstance(model, nn.Module):
-        raise BadInput(
-            "model", got=type(model).__name__, expected="a torch.nn.Module", remedy="Wrap the function in a module."
-        )
-    for name, value, choices in (("outputs", outputs, OUTPUTS), ("layout", layout, get_args(Layout))):
-        if value not in choices:
-            raise BadInput(name, got=repr(value), expected=", ".join(choices), remedy="Choose one.")
-    if not 0 <= seed < 2**63:
-        raise BadInput("seed", got=str(seed), expected="0 to 2^63 - 1", remedy="Choose another.")
-    if size is not None and size < 1:
-        raise BadInput("batch size", got=str(size), expected="at least 1", remedy="Leave it out to have it measured.")
-    adapter = TorchModel(model, outputs)
-    return Subject(
-        model=adapter,
-        model_source=named(type(model).__name__, adapter),
-        rows=in_precision(rows_of(x, y, selection=rows, layout=layout), adapter),
-        threat=threat,
-        suite=suite_for(adapter, load_suite(suite) if isinstance(suite, str) else suite),
-        seed=seed,
-        batch_size=size,
-        budget=None if budget is None else Budget(budget),
-        surrogate=base_of(adapter) if surrogate is None else _declared(surrogate),
-        certify=certify,
-    )
-
-
-def _declared(surrogate: object) -> Surrogate:
-    if not isinstance(surrogate, nn.Module):
-        raise BadInput(
-            "surrogate", got=type(surrogate).__name__, expected="a torch.nn.Module", remedy="Wrap it in a module."
-        )
-    return Surrogate(type(surrogate).__name__, TorchModel(surrogate), "declared")
-
-
-def _sought(method: str | None, seconds: float) -> CertifySpec | None:
-    if method is None:
-        return None
-    if method not in STEPS or not 0 < seconds < math.inf:
-        raise BadInput(
-            "certify",
-            got=f"{method!r}, {seconds} s",
-            expected=f"{', '.join(STEPS)}, and seconds above 0",
-            remedy="Choose one.",
-        )
-    return CertifySpec(method=method, seconds=seconds)
-
-
-def in_precision(rows: Rows, model: TorchModel) -> Rows:
-    """The rows in the precision in which the model takes points."""
-    wanted = np.dtype(str(model.dtype).removeprefix("torch."))
-    if rows.x.dtype == wanted:
-        return rows
-    note = f"inputs converted from {rows.x.dtype} to {wanted}"
-    return replace(rows, x=rows.x.astype(wanted), notes=(*rows.notes, note))

@@ -6,7 +6,8 @@ from pathlib import Path
 from torch import nn
 
 from brinell.errors import BadInput
-from brinell.evaluation import Result, evaluated_into, subject_of
+from brinell.evaluation import Result, evaluated_into
+from brinell.handed import subject_of
 from brinell.imports.importing import prepared
 from brinell.imports.names import NAMES
 from brinell.imports.source import source_from
