@@ -137,6 +137,7 @@ class Reading:
             saturation=self.saturation,
             randomised=self.randomised is not None,
             certificates=self.certificates,
+            traces=self.traces,
         )
         return diagnosed(evidence)
 

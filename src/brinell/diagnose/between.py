@@ -1,8 +1,11 @@
 """What the attacks of a suite say of each other."""
 
-from brinell.diagnose.attacks import GRADIENT_FREE
+from itertools import permutations
+
+from brinell.diagnose.attacks import GRADIENT_FREE, follows_gradients
 from brinell.diagnose.diagnosis import Found
 from brinell.diagnose.evidence import Evidence
+from brinell.suites.programme import NEARER
 
 SHARE_OF_FLIPS = 0.002
 LEAST_FLIPS = 3
@@ -14,11 +17,14 @@ FLAT, FURTHER = 0.02, 0.05
 """Of the clean margin: how little the ends of a row's runs may differ to be one plateau, and how far below it is further."""
 PLATEAUS = 0.1
 """Share of the rows with both kinds of runs."""
+FEWEST_COMMON = 10
+FURTHER_LOSS = 0.25
+"""Of the clean margin, in the mean of at least so many rows: by how much one loss must get nearer than another."""
 
 
 def black_box_finds_more(run: Evidence) -> Found:
     """Raised if an attack without gradients broke rows that all before it had left (3 and 1 in 500 of all rows; 1 of a
-    sample), or came nearer on a tenth of its sample.
+    sample), or came nearer than they on a tenth of the rows that it got.
 
     Means: the attacks with gradients were weak here; what they left says little.
     Do: more queries and restarts for the attack without gradients, and an adaptive attack.
@@ -37,8 +43,12 @@ def black_box_finds_more(run: Evidence) -> Found:
                 f"{table['attack']} broke {sample.broke} of a sample of {sample.drawn}, nearer on {sample.nearer}"
             )
         else:
+            nearer = nearer_than_before(run, stage)
             raised |= figures.broke >= max(LEAST_FLIPS, SHARE_OF_FLIPS * run.figures.rows)
-            told.append(f"{table['attack']} broke {figures.broke} of the {figures.given} rows that were left to it")
+            raised |= nearer >= LEAST_FLIPS and nearer > NEARER_SHARE * figures.given
+            told.append(
+                f"{table['attack']} broke {figures.broke} of the {figures.given} rows left to it, nearer on {nearer}"
+            )
     return Found(raised, "; ".join(told)) if told else Found(None, "no attack without gradients came after others")
 
 
@@ -91,4 +101,47 @@ def plateau(run: Evidence) -> Found:
         return Found(None, f"no standing row had {FEWEST_RUNS} runs by its own slopes and one by smooth ones")
     return Found(
         stopped > PLATEAUS * len(both), f"on {stopped} of {len(both)} standing rows own slopes stop at one margin"
+    )
+
+
+def nearer_than_before(run: Evidence, stage: int) -> int:
+    """Rows that an attack broke, or on which it met clearly less margin than every attack before it in the suite."""
+    before: dict[int, float] = {row.row: row.clean_margin or 0.0 for row in run.rows}
+    own: dict[int, float] = {}
+    for attempt in run.attempts:
+        if attempt.best_margin is None or attempt.stage > stage:
+            continue
+        met = own if attempt.stage == stage else before
+        met[attempt.row] = min(met.get(attempt.row, attempt.best_margin), attempt.best_margin)
+    return sum(margin < NEARER * before[row] for row, margin in own.items())
+
+
+def a_loss_gets_further(run: Evidence) -> Found:
+    """Raised if on the rows that stand after both, one loss met margins lower than another by a quarter of the clean
+    margin, in the mean over at least ten rows.
+
+    Means: the other loss is a poor guide on this model; what a suite with it alone leaves standing says little.
+    Do: nothing under a suite with both; never quote a figure by the poorer loss alone.
+    """
+    if run.randomised:
+        return Found(None, "not made for randomised models")
+    clean = {row.row: row.clean_margin for row in run.rows if row.status == "standing" and row.clean_margin}
+    attacks = run.manifest.suite["attacks"]
+    losses = [str(table.get("loss", "")) if follows_gradients(table) else "" for table in attacks]
+    met: dict[str, dict[int, float]] = {}
+    for attempt in run.attempts:
+        if attempt.row in clean and attempt.best_margin is not None and losses[attempt.stage]:
+            least = met.setdefault(losses[attempt.stage], {})
+            least[attempt.row] = min(least.get(attempt.row, attempt.best_margin), attempt.best_margin)
+    pairs = [
+        (sum((met[worse][row] - met[better][row]) / clean[row] for row in common) / len(common), better, worse, common)
+        for better, worse in permutations(met, 2)
+        if len(common := met[better].keys() & met[worse].keys()) >= FEWEST_COMMON
+    ]
+    if not pairs:
+        return Found(None, f"no two losses were climbed on the same {FEWEST_COMMON} rows that stand")
+    lead, better, worse, common = max(pairs, key=lambda pair: pair[:3])
+    return Found(
+        lead > FURTHER_LOSS,
+        f"on {len(common)} rows {better} got nearer than {worse} by {lead:.0%} of the clean margin in the mean",
     )

@@ -3,7 +3,7 @@ means, and what to do."""
 
 from collections.abc import Callable
 
-from brinell.diagnose import before, between, planned, recorded, spent
+from brinell.diagnose import before, between, planned, recorded, spent, traced
 from brinell.diagnose.diagnosis import Diagnosis, Found, Weight, explained, name_of
 from brinell.diagnose.evidence import Evidence
 
@@ -23,8 +23,18 @@ CHECKS: tuple[tuple[Weight, Callable[[Evidence], Found]], ...] = (
     ("suspect", before.few_targets),
     ("suspect", planned.weak_suite),
     ("suspect", spent.still_breaking),
+    ("suspect", spent.restarts_still_gain),
+    ("suspect", spent.passed_over),
+    ("suspect", traced.flat_gradients),
+    ("suspect", traced.no_ascent),
+    ("suspect", traced.wandering),
+    ("suspect", traced.short_of_the_top),
+    ("suspect", traced.still_climbing),
     ("suspect", planned.attacked_as_trained),
     ("information", between.plateau),
+    ("information", between.a_loss_gets_further),
+    ("information", spent.near_misses),
+    ("information", traced.idle_attacks),
     ("information", before.zero_gradients),
     ("information", before.saturated_cross_entropy),
     ("information", before.clamped_inputs),

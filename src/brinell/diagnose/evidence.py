@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from brinell.manifest import Manifest
 from brinell.metrics import Figures
-from brinell.records import AttemptRecord, CertificateRecord, RowRecord
+from brinell.records import AttemptRecord, CertificateRecord, RowRecord, TraceRecord
 from brinell.spending import Sample, Saturation, Turn
 
 
@@ -22,6 +22,8 @@ class Evidence:
     saturation: Saturation | None
     randomised: bool
     certificates: Sequence[CertificateRecord] = ()
+    traces: Sequence[TraceRecord] = ()
+    """By row, stage, attempt and step; of a few rows, and none where the model is randomised."""
 
     @property
     def standing(self) -> int:

@@ -1,6 +1,6 @@
 """Whether the suite that was chosen could have noticed."""
 
-from brinell.diagnose.attacks import GRADIENT_FREE, aims
+from brinell.diagnose.attacks import GRADIENT_FREE, aims, follows_gradients
 from brinell.diagnose.diagnosis import Found
 from brinell.diagnose.evidence import Evidence
 
@@ -14,11 +14,11 @@ def weak_suite(run: Evidence) -> Found:
     if run.randomised:
         return Found(None, "not made for randomised models")
     attacks = run.manifest.suite["attacks"]
-    losses = {table.get("loss", table["attack"]) for table in attacks if table["attack"] not in GRADIENT_FREE}
+    losses = {table.get("loss", table["attack"]) for table in attacks if follows_gradients(table)}
     blind = not any(table["attack"] in GRADIENT_FREE for table in attacks)
     if run.manifest.imported is not None:
         return Found(True, "the points were made elsewhere, and by what is not known")
-    aimed = any(aims(table) and table.get("targets", 1) > 1 for table in attacks)
+    aimed = any(aims(table) and table.get("targets", 1) > 1 for table in attacks if follows_gradients(table))
     single = ["no attack with gradients"] if not losses else ["no second loss"] * (len(losses) < 2 and not aimed)
     lacking = ["no attack without gradients"] * blind + single
     suite = f"suite {run.manifest.suite['name']}"
