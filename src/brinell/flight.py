@@ -96,6 +96,8 @@ class InFlight:
     """The query's points for them."""
     inside_here: Mask = field(init=False)
     """Which of these points lie in the threat set."""
+    seats: list[tuple[int, int]] = field(init=False)
+    """Of each watched row among them its position among the search's rows, and its place in ``positions``."""
     count: int = field(init=False)
     """Rows that stand."""
     made: Cost = field(default_factory=lambda: Cost(0, 0))
@@ -109,6 +111,7 @@ class InFlight:
         self.positions = torch.arange(len(self.rows), device=self.y.device)
         self.ball_here, self.y_here, self.count = self.ball, self.y, len(self.rows)
         self.best_here = self.ball.x.new_full((len(self.rows),), torch.inf)
+        self.seats = self._seated()
 
     def ask(self, query: Query) -> None:
         """Take the next query; rows that have fallen since the last one are left out from now on."""
@@ -118,6 +121,7 @@ class InFlight:
             stays = self.standing[self.positions]
             self.positions, self.best_here = self.positions[stays], self.best_here[stays]
             self.ball_here, self.y_here = self.ball.at(self.positions), self.y[self.positions]
+            self.seats = self._seated()
         everywhere = len(self.positions) == len(self.rows)
         self.points_here = query.points if everywhere else query.points[self.positions]
         self.inside_here = self.ball_here.holds(self.points_here)
@@ -158,23 +162,23 @@ class InFlight:
 
     def watch(self, low: int, high: int, margin: PerRow, climbed: Climbed) -> None:
         """Take down what a stretch of rows met, for those that are watched."""
-        if not self.traces:
-            return
-        positions = self.positions[low:high]
-        first, last = int(positions[0]), int(positions[-1])  # positions ascend
-        watched = [position for position in self.traces if first <= position <= last]
+        watched = [(position, place) for position, place in self.seats if low <= place < high]
         if not watched:
             return
-        asked = torch.tensor(watched, device=positions.device)
-        places = torch.searchsorted(positions, asked)
-        found = positions[places] == asked
-        asked, places = asked[found], places[found]
-        answered = Climbed(*(piece[places] for piece in climbed)) if not isinstance(self.query, Scores) else None
-        here = self.ball_here.at(places + low)
-        points, inside = self.points_here[places + low], self.inside_here[places + low]
-        met = waypoints(points, here, inside, margin[places], answered)
-        for position, waypoint in zip(asked.tolist(), met, strict=True):
+        places = torch.tensor([place for _, place in watched], device=margin.device)
+        ball, points, inside = self.ball_here.at(places), self.points_here[places], self.inside_here[places]
+        places = places - low
+        answered = None if isinstance(self.query, Scores) else Climbed(*(piece[places] for piece in climbed))
+        met = waypoints(points, ball, inside, margin[places], answered)
+        for (position, _), waypoint in zip(watched, met, strict=True):
             self.traces[position].append(waypoint)
+
+    def _seated(self) -> list[tuple[int, int]]:
+        """Position and place of each watched row that stands."""
+        if not self.traces:
+            return []
+        places = {position: place for place, position in enumerate(self.positions.tolist())}
+        return [(position, places[position]) for position in self.traces if position in places]
 
     def ended(self, place: int, outcome: Outcome, reason: str | None) -> Attempted:
         """The record of the row at a place of ``positions`` whose attempt has ended, with the query under way."""

@@ -25,16 +25,16 @@ class Waypoint(NamedTuple):
 
 def waypoints(points: Inputs, ball: Ball, inside: Mask, margin: PerRow, climbed: Climbed | None) -> list[Waypoint]:
     """What is taken down of some points, one a row; ``climbed`` is None where scores alone were asked for."""
-    unknown = torch.full_like(margin, torch.nan)
-    here, loss, flat, gap = margin.where(inside, torch.nan), unknown, unknown, unknown
+    here = margin.where(inside, torch.nan)
+    pieces = [here, *[torch.full_like(margin, torch.nan)] * 3]
     if climbed is not None:
-        flat = (climbed.grad == 0).flatten(1).to(margin.dtype).mean(dim=1)
+        slopes = climbed.grad.flatten(1)
+        pieces[2] = 1 - slopes.count_nonzero(dim=1) / slopes.shape[1]
         if climbed.loss.shape == margin.shape:
-            loss = climbed.loss
-            gap = gap_of(points, ball, climbed.grad).where(inside, torch.nan)
+            pieces[1] = climbed.loss
+            pieces[3] = gap_of(points, ball, climbed.grad).where(inside, torch.nan)
     wide = torch.promote_types(margin.dtype, torch.float32)
-    together = torch.stack([piece.to(wide) for piece in (here, loss, flat, gap)], dim=1)
-    return [Waypoint(*values) for values in together.tolist()]
+    return [Waypoint(*values) for values in torch.stack([piece.to(wide) for piece in pieces], dim=1).tolist()]
 
 
 def gap_of(points: Inputs, ball: Ball, grad: Inputs) -> PerRow:
@@ -45,7 +45,8 @@ def gap_of(points: Inputs, ball: Ball, grad: Inputs) -> PerRow:
     if ball.threat.norm != "linf":
         return torch.full_like(grad.flatten(1)[:, 0], torch.nan)
     g = grad.flatten(1)
-    g = g / g.abs().amax(dim=1, keepdim=True)  # so that no sum over- or underflows
+    size = g.abs()
+    top = size.amax(dim=1, keepdim=True)  # so that no sum over- or underflows
     x, lower, upper = (piece.flatten(1) for piece in (points, ball.lower, ball.upper))
-    ahead = torch.where(g > 0, (upper - x) * g, (lower - x) * g).sum(dim=1)
-    return ahead / (g.abs() * (upper - lower)).sum(dim=1)
+    reach = (size / top * (upper - lower)).sum(dim=1)
+    return (0.5 + (g / top * ((lower + upper) / 2 - x)).sum(dim=1) / reach).clamp(0, 1)
