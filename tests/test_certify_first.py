@@ -253,3 +253,28 @@ def test_python(tmp_path: Path) -> None:
         brinell.evaluate(
             small_net.load(), x, y, threat=Threat("linf", EPS), suite="pgd", certify="crown", certify_seconds=0.0
         )
+
+
+def test_a_budget_of_passes_goes_to_what_is_open(reading: Reading, tmp_path: Path) -> None:
+    """Certificates are bounded by seconds alone; rows that they settle take nothing of the budget."""
+    through = finish(begin(subject(budget="1000"), tmp_path / "enough"))
+    assert small_runs.fates(through.rows) == small_runs.fates(reading.rows)
+    assert through.manifest.cut is None
+    assert finish(begin(subject(None, budget="1000"), tmp_path / "alone")).manifest.cut == "passes"
+    cut = finish(begin(subject(budget="62"), tmp_path / "short"))
+    assert cut.manifest.cut == "passes"
+    assert cut.settled_first == reading.settled_first
+    assert cut.figures.status["pending"] > 0
+    for folder in ("enough", "short"):
+        assert not [finding for finding in verify_files(tmp_path / folder) if finding.holds is False]
+
+
+def test_time_that_is_up_ends_the_certificates_too(tmp_path: Path) -> None:
+    """What was not asked by then is open, and no proof."""
+    run = begin(subject(budget="1s"), tmp_path / "run")
+    run.before = 2.0
+    cut = finish(run)
+    assert cut.manifest.cut == "time"
+    assert cut.certificates == ()
+    assert cut.figures.status["pending"] + cut.figures.status["standing"] + cut.figures.status["broken"] > 0
+    assert cut.figures.status["certified"] == 0

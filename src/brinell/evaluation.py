@@ -182,7 +182,7 @@ def evaluate(
         its own classifier alone, where none is given.
     certify
         Seek a certificate for each row before the attacks, up to this step (``interval``, ``crown``, ``slopes``, ``layers``,
-        ``branch``); rows that are settled get no attack.
+        ``cells``, ``branch``); rows that are settled get no attack.
     certify_seconds
         About how long a row's certificate may take.
     out

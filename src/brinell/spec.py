@@ -95,7 +95,7 @@ class CertifySpec(_Strict):
     """How certificates are sought."""
 
     method: Step
-    """The dearest step that a row may be given: ``interval``, ``crown``, ``slopes``, ``layers`` or ``branch``."""
+    """The dearest step that a row may be given: ``interval``, ``crown``, ``slopes``, ``layers``, ``cells`` or ``branch``."""
     seconds: float = Field(default=20.0, gt=0, lt=1e9)
     """About how long one row may take."""
 

@@ -49,7 +49,7 @@ def certify(
         The folder of a run, or a TOML file that says what is evaluated. Beside a folder, --model and --data say where these
         are if not where the run says.
     method
-        The dearest step that a row may be given: interval, crown, slopes, layers or branch. [default: branch]
+        The dearest step that a row may be given: interval, crown, slopes, layers, cells or branch. [default: branch]
     seconds
         About how long one row may take. [default: 20]
     vnnlib
