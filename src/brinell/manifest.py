@@ -117,6 +117,9 @@ class Manifest(BaseModel):
     target_ranks: list[int]
     """Of some clean rows, the place by logit, from 1, of the wrong class that is nearest to first order; empty where the
     classes are few."""
+    bypassed: dict[str, str] = {}
+    """Parts of the model that were found to hide its gradient, with what each is (``rounding``: PyTorch's rounding functions,
+    wherever they are called). Attacks with the slope ``identity`` go back through them as through the identity."""
     surrogate: dict[str, str] | None = None
     """The other model on which points were made: source, kind (``declared``, or a pipeline's ``base``), fingerprint, declared
     outputs. None where there was none."""

@@ -64,7 +64,8 @@ def begin(subject: Subject, folder: Path) -> Run:
     ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
     subject = replace(subject, surrogate=usable(subject.surrogate, subject.model, subject.rows, asked.draws, ready))
     fitted = asked.fit(ready.classes)
-    suite = further(fitted, subject.surrogate, ready.classes)
+    subject.model.bypassed = ready.bypassed
+    suite = further(fitted, ready.bypassed, subject.surrogate, ready.classes)
     notes = [*ready.notes, *asked.replacements(fitted)]
     folder.mkdir(parents=True, exist_ok=True)
     lock = locked(folder)
@@ -103,7 +104,9 @@ def resume(subject: Subject, folder: Path) -> Run:
     if manifest.surrogate is None and subject.surrogate is not None and subject.surrogate.kind == "base":
         subject = replace(subject, surrogate=None)  # it was of no use
     classes = manifest.model["classes"]
-    suite = further(subject.suite.within(subject.threat.norm).fit(classes), subject.surrogate, classes)
+    subject.model.bypassed = manifest.bypassed
+    fitted = subject.suite.within(subject.threat.norm).fit(classes)
+    suite = further(fitted, manifest.bypassed, subject.surrogate, classes)
     then_and_now = {
         "model fingerprint": (manifest.model["fingerprint"], subject.model.fingerprint()),
         "rows": (manifest.data["digest"], subject.rows.digest()),

@@ -79,7 +79,7 @@ def plan_of(subject: Subject) -> Plan:
     ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
     surrogate = usable(subject.surrogate, subject.model, subject.rows, asked.draws, ready)
     fitted = asked.fit(ready.classes)
-    suite = further(fitted, surrogate, ready.classes)
+    suite = further(fitted, ready.bypassed, surrogate, ready.classes)
     forward, gradient = _seconds_per_row(subject, ready.batch_size)
     rows = len(subject.rows)
     return Plan(

@@ -11,6 +11,7 @@ import torch
 from brinell.adaptive.disclosure import disclose, refuse_shared_credit
 from brinell.before.answers import check_labels, check_mode, check_outputs
 from brinell.before.gradients import check_faces, check_gradients, check_signal
+from brinell.before.hiding import find_hiding
 from brinell.before.inputs import check_eps, check_inputs
 from brinell.before.speed import fastest_batch_size
 from brinell.differences import check_differences, rank_targets
@@ -74,6 +75,7 @@ def preflight(
         if draws is None and threat.eps > 0:
             check_unbounded(model, x, y, threat, ready)
             check_differences(model, x, y, threat, ready)
+            find_hiding(model, x, y, threat, ready)
             rank_targets(model, x, y, threat, ready)
         ready.batch_size = batch_size or fastest_batch_size(model, x, y, len(rows), ready)
     return ready

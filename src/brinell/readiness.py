@@ -17,6 +17,8 @@ class Readiness:
     """Rows on which each loss was climbed with no limit but the box, and how many of them stood."""
     findings: dict[str, str] = field(default_factory=dict)
     """What speaks against gradients or inputs, a sentence under the name of each check that raised."""
+    bypassed: dict[str, str] = field(default_factory=dict)
+    """Parts of the model that hide its gradient and can be stepped over on the way back, with what each is."""
     target_ranks: list[int] = field(default_factory=list)
     """Of some rows, the place by logit, from 1, of the wrong class that is nearest to first order; empty where not asked."""
     forwards: int = 0

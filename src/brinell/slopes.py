@@ -1,4 +1,4 @@
-"""Which slope a ReLU shows to an attacker: its own, or a smooth one that lets gradients through where it is flat.
+"""Which slope a model shows to an attacker: its own, or one that lets gradients through where its own is flat.
 
 Idea        run the forward pass as it is and put ``sigmoid(SHARPNESS z)`` in place of the step function in the backward
             pass. A net whose units are mostly off around a row shows no way out of a plateau by its own gradient; this one
@@ -15,11 +15,15 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-Slope = Literal["own", "smooth"]
-"""``smooth`` replaces the slope of every ReLU that is called by its PyTorch name."""
+Slope = Literal["own", "smooth", "identity"]
+"""``smooth`` replaces the slope of every ReLU that is called by its PyTorch name; ``identity`` that of the parts of a model
+which a run has found to hide its gradient (``adaptive.bypass``). No suite file asks for the latter: a run does."""
 
 SHARPNESS = 5.0
 
+_ROUNDING = frozenset(
+    {f for owner in (torch, Tensor) for f in (owner.round, owner.floor, owner.ceil, owner.trunc, owner.fix)}
+)
 _FRESH = frozenset({torch.relu, torch.nn.functional.relu, Tensor.relu})
 _IN_PLACE = frozenset({torch.relu_, Tensor.relu_, torch.nn.functional.relu_})
 
@@ -58,6 +62,39 @@ class SmoothReLUs(TorchFunctionMode):
             self.replaced += 1
             return _SmoothReLU.apply(_input(args, named))  # type: ignore[no-untyped-call]  # torch's own
         return func(*args, **named)
+
+
+class _Straight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, exact: Tensor, z: Tensor) -> Tensor:
+        return exact.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
+        return None, grads[0]
+
+
+class StraightThrough(TorchFunctionMode):
+    """Within it, rounding functions have the slope of the identity; ``replaced`` counts how many were called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replaced = 0
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = dict(kwargs or {})
+        out = func(*args, **named)
+        z = _input(args, named) if func in _ROUNDING else None
+        if not isinstance(z, Tensor) or not z.is_floating_point() or "out" in named:
+            return out
+        self.replaced += 1
+        return _Straight.apply(out.detach(), z)  # type: ignore[no-untyped-call]  # torch's own
 
 
 def _overwritten(z: Tensor) -> Tensor:

@@ -35,6 +35,9 @@ ATTACKS: dict[str, Kind] = {kind.name: kind for kind in (FGSM, PGD, APGD, APGDL1
 RECORDED: dict[str, Kind] = {**ATTACKS, GivenPoints.name: GivenPoints, Transfer.name: Transfer}
 """Attacks that a run's record may hold: those of suite files, points that were imported, points made on a surrogate."""
 
+BY_THE_RUN = ("identity",)
+"""Settings that no suite file asks for: a run adds them where it finds cause."""
+
 Setting = str | int | float
 
 
@@ -85,11 +88,11 @@ def attack_from(table: dict[str, Any], among: Mapping[str, Kind] = ATTACKS) -> A
             raise BadInput(
                 f"attack {name}", got=f"the setting {key!r}", expected=", ".join(known), remedy="Remove or rename it."
             )
-        given[key] = _checked(name, key, value, known[key].default)
+        given[key] = _checked(name, key, value, known[key].default, among)
     return kind(**given)
 
 
-def _checked(attack: str, key: str, value: Any, default: Any) -> Any:
+def _checked(attack: str, key: str, value: Any, default: Any, among: Mapping[str, Kind]) -> Any:
     """A setting's value in the type and the range of its default."""
     subject = f"attack {attack}, {key}"
     if isinstance(default, Loss | TargetedLoss):
@@ -101,6 +104,8 @@ def _checked(attack: str, key: str, value: Any, default: Any) -> Any:
         return str(value)
     if isinstance(default, str):
         choices = next(get_args(closed) for closed in (Schedule, Slope, Lean) if default in get_args(closed))
+        if among is not RECORDED:
+            choices = tuple(choice for choice in choices if choice not in BY_THE_RUN)
         if value not in choices:
             raise BadInput(subject, got=repr(value), expected=" or ".join(choices), remedy="Choose one.")
         return value

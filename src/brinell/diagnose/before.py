@@ -1,6 +1,6 @@
 """What the checks before the attack found, as it stands in the record."""
 
-from brinell.diagnose.attacks import aims
+from brinell.diagnose.attacks import aims, own
 from brinell.diagnose.diagnosis import Found
 from brinell.diagnose.evidence import Evidence
 
@@ -103,7 +103,7 @@ def few_targets(run: Evidence) -> Found:
     ranks = run.manifest.target_ranks
     if not ranks:
         return Found(None, "not made for so few classes")
-    tried = max((table.get("targets", 0) for table in run.manifest.suite["attacks"] if aims(table)), default=0)
+    tried = max((table.get("targets", 0) for table in own(run.manifest.suite["attacks"]) if aims(table)), default=0)
     if not tried:
         return Found(None, "no attack of the suite aims at a class")
     beyond = sum(rank > tried for rank in ranks)

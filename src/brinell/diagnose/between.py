@@ -52,6 +52,21 @@ def black_box_finds_more(run: Evidence) -> Found:
     return Found(raised, "; ".join(told)) if told else Found(None, "no attack without gradients came after others")
 
 
+def bypass_finds_more(run: Evidence) -> Found:
+    """Raised if attacks that step over what hides the gradient (BPDA by the identity) broke rows that the suite's own had
+    left (3, and 1 in 500 of all rows).
+
+    Means: the model's gradients are masked by the parts that the record names.
+    Do: state a backward for them (`brinell.adaptive.bpda`) and run `adaptive`: a better stand-in may break more.
+    """
+    stages = [i for i, table in enumerate(run.manifest.suite["attacks"]) if table.get("slope") == "identity"]
+    if run.randomised or not stages:
+        return Found(
+            None, "not made for randomised models" if run.randomised else "no part was found that hides gradients"
+        )
+    return _broke_more(run, stages, "attacks that stepped over what hides the gradient")
+
+
 def transfer_finds_more(run: Evidence) -> Found:
     """Raised if points made on another model, the surrogate, broke rows that the suite's own attacks on the model had left
     (3, and 1 in 500 of all rows).
@@ -64,11 +79,16 @@ def transfer_finds_more(run: Evidence) -> Found:
         return Found(
             None, "not made for randomised models" if run.randomised else "no points of another model's were tried"
         )
+    return _broke_more(run, stages, "points made on the surrogate")
+
+
+def _broke_more(run: Evidence, stages: list[int], what: str) -> Found:
+    """Whether further attacks broke more rows than an accident would explain."""
     broke = sum(run.figures.stages[stage].broke for stage in stages)
     given = max(run.figures.stages[stage].given for stage in stages)
     return Found(
         broke >= max(LEAST_FLIPS, SHARE_OF_FLIPS * run.figures.rows),
-        f"points made on the surrogate broke {broke} of the {given} rows that the attacks before them had left",
+        f"{what} broke {broke} of the {given} rows that the attacks before them had left",
     )
 
 

@@ -19,6 +19,7 @@ CHECKS: tuple[tuple[Weight, Callable[[Evidence], Found]], ...] = (
     ("suspect", before.misleading_gradients),
     ("suspect", before.noisy_gradients),
     ("suspect", between.black_box_finds_more),
+    ("suspect", between.bypass_finds_more),
     ("suspect", between.transfer_finds_more),
     ("suspect", before.few_targets),
     ("suspect", planned.weak_suite),

@@ -1,6 +1,6 @@
 """Whether the suite that was chosen could have noticed."""
 
-from brinell.diagnose.attacks import GRADIENT_FREE, aims, follows_gradients
+from brinell.diagnose.attacks import GRADIENT_FREE, aims, follows_gradients, own
 from brinell.diagnose.diagnosis import Found
 from brinell.diagnose.evidence import Evidence
 
@@ -13,7 +13,7 @@ def weak_suite(run: Evidence) -> Found:
     """
     if run.randomised:
         return Found(None, "not made for randomised models")
-    attacks = run.manifest.suite["attacks"]
+    attacks = own(run.manifest.suite["attacks"])
     losses = {table.get("loss", table["attack"]) for table in attacks if follows_gradients(table)}
     blind = not any(table["attack"] in GRADIENT_FREE for table in attacks)
     if run.manifest.imported is not None:
@@ -35,6 +35,6 @@ def attacked_as_trained(run: Evidence) -> Found:
     trained = spec.declared.training_attack if spec is not None else None
     if trained is None:
         return Found(None, "no training attack is declared")
-    names = {table["attack"] for table in run.manifest.suite["attacks"]}
+    names = {table["attack"] for table in own(run.manifest.suite["attacks"])}
     same = len(names) == 1 and next(iter(names)).lower() in trained.lower()
     return Found(same, f"trained with {trained}, attacked with {', '.join(sorted(names))}")

@@ -2,14 +2,15 @@
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from brinell.adaptive.bypass import bypassing
 from brinell.adaptive.pipeline import Pipeline
 from brinell.errors import BadInput
 from brinell.models.outputs import Outputs, as_logits, unwrapped
@@ -28,6 +29,8 @@ class TorchModel:
 
     module: nn.Module
     outputs: Outputs = "logits"
+    bypassed: Mapping[str, str] = field(default_factory=dict)
+    """Parts that hide the gradient, and what each is: what the slope ``identity`` steps over."""
     device: torch.device = field(init=False)
     dtype: torch.dtype = field(init=False)
     own_dtype: torch.dtype = field(init=False)
@@ -69,7 +72,7 @@ class TorchModel:
         """
         with torch.enable_grad():
             leaf = points.detach().requires_grad_(True)
-            with nullcontext() if slope == "own" else SmoothReLUs():
+            with self._shown(slope):
                 logits = self._logits(leaf)
             loss = climb(logits)
             if not loss.requires_grad:
@@ -80,6 +83,12 @@ class TorchModel:
                 last = loss.shape[1] - 1
                 grad = torch.stack([_slope(loss[:, k], leaf, keep=k < last) for k in range(last + 1)], dim=1)
         return Climbed(logits.detach(), loss.detach(), grad)
+
+    def _shown(self, slope: Slope) -> AbstractContextManager[object]:
+        """Within it the module shows a slope."""
+        if slope == "identity":
+            return bypassing(self.module, self.bypassed)
+        return SmoothReLUs() if slope == "smooth" else nullcontext()
 
     def reseed(self, key: int) -> None:
         """Set the global random numbers of torch, numpy and Python; a generator of the module's own goes on as it will."""

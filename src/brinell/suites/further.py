@@ -4,31 +4,42 @@ The further attacks come last, on all rows that stand: they cost nothing where n
 of them fell to none of the suite's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from brinell.adaptive.bypass import described
 from brinell.attacks.catalogue import identity
+from brinell.attacks.pgd import PGD
 from brinell.attacks.transfer import Transfer
-from brinell.losses import CROSS_ENTROPY, MARGIN, TARGETED_MARGIN
+from brinell.losses import CROSS_ENTROPY, MARGIN, TARGETED_MARGIN, Loss, TargetedLoss
 from brinell.queries import Attack
 from brinell.suites.rules import Rule
 from brinell.suites.suite import Suite
 from brinell.surrogate import Surrogate
 
-CLIMBED = (CROSS_ENTROPY, MARGIN, TARGETED_MARGIN)
-"""Losses that are climbed on a surrogate."""
+CLIMBED: tuple[Loss | TargetedLoss, ...] = (CROSS_ENTROPY, MARGIN, TARGETED_MARGIN)
+"""Losses that are climbed on a surrogate, and past what hides the gradient."""
 
 
-def further(suite: Suite, surrogate: Surrogate | None, classes: int) -> Suite:
-    """The suite, fitted to its classes already, with points of a surrogate's; as it was where there is none, or it has no attack.
+def further(suite: Suite, bypassed: Mapping[str, str], surrogate: Surrogate | None, classes: int) -> Suite:
+    """The suite, fitted to its classes already, with what is added; as it was where nothing is, or it has no attack.
 
-    A suite that was read from a record has these attacks already, and is given the surrogate itself.
+    ``bypassed`` are the parts of the model that hide its gradient. A suite that was read from a record has these attacks
+    already, and is given the surrogate itself.
     """
-    if surrogate is None or not suite.attacks:
+    if not suite.attacks:
         return suite
-    made = surrogate.model.fingerprint()
-    legs = [Transfer(surrogate=made, loss=loss, held=surrogate.model).fit(classes) for loss in CLIMBED]
-    return _with(suite, legs, f"transfer from {surrogate.source}")
+    if bypassed:
+        past = [
+            PGD(loss=loss, slope="identity", schedule="cosine", step_size=2.0, steps=40, restarts=restarts).fit(classes)
+            for loss, restarts in zip(CLIMBED, (2, 2, 1), strict=True)
+        ]
+        suite = _with(suite, past, f"BPDA by identity on {described(bypassed)}")
+    if surrogate is not None:
+        made = surrogate.model.fingerprint()
+        legs = [Transfer(surrogate=made, loss=loss, held=surrogate.model).fit(classes) for loss in CLIMBED]
+        suite = _with(suite, legs, f"transfer from {surrogate.source}")
+    return suite
 
 
 def _with(suite: Suite, legs: Sequence[Attack], why: str) -> Suite:
