@@ -39,7 +39,7 @@ class Stepped(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         z = self.inner(x)
-        return (z * 1e6).round() / 1e6
+        return z.detach() + 0 * z
 
 
 def hidden() -> nn.Module:
@@ -142,7 +142,8 @@ def test_a_pipelines_base_is_its_surrogate(tmp_path: Path) -> None:
     about = result.reading.manifest.surrogate
     assert about is not None and about["kind"] == "base"
     assert "transfer from the pipeline's classifier alone" in result.claim
-    assert sum(result.figures.stages[stage].broke for stage in stages(result, "transfer")) > 3
+    further = result.figures.stages[len(SMALL.attacks) :]
+    assert sum(stage.broke for stage in further) > 3 and len(stages(result, "transfer")) == 3
     plain = small_result(tmp_path / "plain", model=Pipeline(small_net.load()))
     assert plain.reading.manifest.surrogate is None and not stages(plain, "transfer")
 
