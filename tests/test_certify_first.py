@@ -278,3 +278,18 @@ def test_time_that_is_up_ends_the_certificates_too(tmp_path: Path) -> None:
     assert cut.certificates == ()
     assert cut.figures.status["pending"] + cut.figures.status["standing"] + cut.figures.status["broken"] > 0
     assert cut.figures.status["certified"] == 0
+
+
+def test_where_every_row_is_proved_no_attack_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The truth is known on these rows, and every report can say so."""
+    sure = finish(begin(subject(eps=1e-5), tmp_path / "run"))
+    assert not sure.attempts
+    assert sure.complete
+    assert sure.figures.certified_accuracy.count == sure.figures.robust_accuracy.count == 60 - len(small_net.WRONG)
+    assert not [finding for finding in verify_files(sure.folder) if finding.holds is False]
+    for kind in ("text", "json", "markdown", "html", "latex", "robustbench", "model-card"):
+        assert main(["report", str(sure.folder), "--format", kind]) == 0
+    assert main(["diagnose", str(sure.folder)]) in (0, 6)
+    told = capsys.readouterr().out
+    assert "unresolved in between: 0 rows" in told
+    assert "broken rows)" in told

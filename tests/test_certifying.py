@@ -23,7 +23,7 @@ from brinell.result import Reading, read_run
 from brinell.spec import CertifySpec
 from brinell.subject import Subject
 from brinell.threat import Threat
-from brinell.verify import verify_with_model
+from brinell.verify import verify_files, verify_with_model
 
 EPS = 0.01
 """A few of small_net's rows fall, and most of the others can be proved at once."""
@@ -92,8 +92,6 @@ def test_the_record_verifies_and_says_both(
     ],
 )
 def test_a_changed_certificate_is_found(folder: Path, certified: Reading, statement: str) -> None:
-    from brinell.verify import verify_files
-
     with sqlite3.connect(folder / "ledger.sqlite") as ledger:
         ledger.execute(statement)
     broken = [finding.check for finding in verify_files(folder) if finding.holds is False]
@@ -153,6 +151,28 @@ def test_what_is_known_is_not_asked_again(folder: Path, certified: Reading) -> N
     again = certify_run(subject(), folder, asked=ASKED, told=lambda number, of, proved: asked.append(of))
     assert asked == [certified.figures.status["standing"]] * certified.figures.status["standing"]
     assert again.figures.certified_accuracy.count >= certified.figures.certified_accuracy.count
+
+
+def test_it_goes_on_after_a_stop_and_after_a_kill(folder: Path, certified: Reading, tmp_path: Path) -> None:
+    """What was asked by then is kept, and the record is the same in the end."""
+    cut = small_runs.small_result(tmp_path / "cut", threat=Threat("linf", EPS)).folder
+    seen: list[int] = []
+    stopped = certify_run(
+        subject(), cut, asked=ASKED, told=lambda number, of, proved: seen.append(number), stop=lambda: len(seen) == 5
+    )
+    assert len(stopped.certificates) == 5
+    assert not [finding for finding in verify_files(cut) if finding.holds is False]
+
+    def killed(number: int, of: int, proved: int) -> None:
+        if number == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        certify_run(subject(), cut, asked=ASKED, told=killed)
+    assert len(read_run(cut).certificates) > 5
+    through = certify_run(subject(), cut, asked=ASKED)
+    assert [row.status for row in through.rows] == [row.status for row in certified.rows]
+    assert not [finding for finding in verify_files(cut) if finding.holds is False]
 
 
 def test_other_models_and_rows_are_refused(folder: Path) -> None:

@@ -37,11 +37,12 @@ def certify_run(
         If the run is not complete, is of another model or other rows, or bounds of the model are not known; nothing has
         been written then.
     """
-    reading = read_run(folder)
-    _check(reading, subject)
-    network = provable(subject)
+    read_run(folder)  # no lock where there is no run
     lock = locked(folder)
     try:
+        reading = read_run(folder)
+        _check(reading, subject)
+        network = provable(subject)
         manifest = _begun(folder, reading.manifest, asked)
         with subject.model.undisturbed():
             _sought(subject, reading, network, asked, told, stop)
