@@ -140,8 +140,12 @@ class Manifest(BaseModel):
 
     def expected_digest(self) -> str:
         """The digest that the contents call for."""
-        contents = self.model_dump(mode="json", exclude={"digest"})
-        return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
+        return digest_of(self.model_dump(mode="json", exclude={"digest"}))
+
+
+def digest_of(contents: dict[str, Any]) -> str:
+    """SHA-256 of contents as JSON, whatever the order of their keys."""
+    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -160,6 +164,13 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
         table = json.loads(path.read_text("utf-8"))
+        if isinstance(table, dict) and table.get("kind") == "smoothing":
+            raise BadInput(
+                f"run {folder}",
+                got="certificates of a smoothed classifier, which is another than the model that was attacked or bounded",
+                expected="the folder of a run",
+                remedy="Read them with `brinell report`, `brinell verify`, or `brinell certify --resume`.",
+            )
         if isinstance(table, dict) and table.get("format", FORMAT) != FORMAT:
             raise BadInput(
                 f"run {folder}",

@@ -58,13 +58,13 @@ def preflight(
         check_labels(rows, ready)
         logits = model.scores(x)
         ready.forwards += len(x)
-        with _refusal("model", "a model that takes these rows in any batch"):
+        with refusal("model", "a model that takes these rows in any batch"):
             moved = check_repeatable(model, x, threat, draws, ready)
             if draws is None or moved == 0:
                 check_batch_independence(model, x, logits, ready)
             else:
                 check_shared_draws(model, x, ready)
-        with _refusal(
+        with refusal(
             "model gradients", "logits that are differentiable by the input (or a backward: brinell.adaptive.bpda)"
         ):
             disclose(model, x, ready)
@@ -82,7 +82,7 @@ def preflight(
 
 
 @contextmanager
-def _refusal(subject: str, expected: str) -> Iterator[None]:
+def refusal(subject: str, expected: str) -> Iterator[None]:
     """Whatever a model raises within is said as a refusal."""
     try:
         yield

@@ -4,13 +4,14 @@ import shlex
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter, validators
 from rich.console import Console
 
 from brinell.certify.steps import Step
 from brinell.commands.app import HOW, NO_OPTIONS, Options, app, consoles, interrupts, recorded_spec, subject_from
+from brinell.commands.smoothing import NO_SMOOTHING, SmoothingOptions, certified_smoothed, refuse_smoothing_options
 from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_OPEN, EXIT_VERIFICATION_FAILED, BadInput
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ def certify(
     /,
     *,
     options: Options = NO_OPTIONS,
-    method: Annotated[Step | None, Parameter(group=HOW)] = None,
+    smoothing: SmoothingOptions = NO_SMOOTHING,
+    method: Annotated[Step | Literal["smoothing"] | None, Parameter(group=HOW)] = None,
     seconds: Annotated[float | None, Parameter(group=HOW, validator=validators.Number(gt=0, lt=10**9))] = None,
     vnnlib: Annotated[Path | None, Parameter(group=HOW)] = None,
     out: Annotated[Path | None, Parameter(group=HOW)] = None,
+    resume: Annotated[Path | None, Parameter(group=HOW)] = None,
     quiet: Annotated[bool, Parameter(group=HOW)] = False,
     json: Annotated[bool, Parameter(group=HOW)] = False,
 ) -> int:
@@ -49,13 +52,16 @@ def certify(
         The folder of a run, or a TOML file that says what is evaluated. Beside a folder, --model and --data say where these
         are if not where the run says.
     method
-        The dearest step that a row may be given: interval, crown, slopes, layers, cells or branch. [default: branch]
+        The dearest step that a row may be given: interval, crown, slopes, layers, cells or branch. [default: branch] Or
+        smoothing: another classifier is certified, the smoothed one, in L2; with --eps it is attacked too.
     seconds
         About how long one row may take. [default: 20]
     vnnlib
         A property of --model net.onnx to decide instead: holds, violated (exit code 4) or unknown (6).
     out
         Folder of the new run [default: runs/…, named after what is run]; of a property, a new file for its witness.
+    resume
+        Go on with the smoothed classifier in this folder; takes no other options.
     quiet
         No progress.
     json
@@ -63,6 +69,15 @@ def certify(
     """
     from brinell.report.show import as_json, as_text
 
+    if method == "smoothing" or resume is not None:
+        if vnnlib is not None:
+            raise BadInput("--vnnlib", got="a property", expected="rows", remedy="Drop it, or --method smoothing.")
+        others = smoothing != NO_SMOOTHING or method is not None
+        paths = source if resume is None else resume
+        return certified_smoothed(
+            paths, options, smoothing, seconds, out, resumed=resume is not None, others=others, quiet=quiet, json=json
+        )
+    refuse_smoothing_options(smoothing)
     if vnnlib is not None:
         return _decided(vnnlib, source, options, out, method, seconds, json=json)
     _refuse_options_of_attacks(options)

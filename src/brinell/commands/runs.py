@@ -18,6 +18,7 @@ from brinell.commands.app import (
     spec_from,
     subject_from,
 )
+from brinell.commands.smoothing import report_smoothing, verify_smoothing
 from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_VERIFICATION_FAILED, BadInput
 
 if TYPE_CHECKING:
@@ -128,12 +129,14 @@ def verify(
     from brinell.assemble import loaded_from
     from brinell.checks.finding import Finding
     from brinell.report.show import findings_as_json, findings_as_text
+    from brinell.smoothing.folder import holds_smoothing
     from brinell.verify import verify_files, verify_with_model
 
     if files_only and seconds is not None:
         raise BadInput("--seconds", got="--files-only", expected="one of them", remedy="A proof needs model and data.")
-    findings = verify_files(folder)
-    if not files_only:
+    smoothed = holds_smoothing(folder)
+    findings = verify_smoothing(folder, model, data, files_only, seconds) if smoothed else verify_files(folder)
+    if not files_only and not smoothed:
         try:
             loaded = loaded_from(recorded_spec(folder, model, data))
         except BadInput as error:
@@ -216,11 +219,14 @@ def report(
     from brinell.report.entries import as_model_card, as_robustbench
     from brinell.report.show import as_html, as_json, as_latex, as_markdown, as_text
     from brinell.result import read_run
+    from brinell.smoothing.folder import holds_smoothing
 
     if out is not None and format != "html":
         raise BadInput(
             "--out", got=f"--format {format}", expected="--format html", remedy="Drop it, and use the shell's >."
         )
+    if holds_smoothing(folder):
+        return report_smoothing(folder, format, out)
     reading = read_run(folder)
     shown = {"text": as_text, "json": as_json, "markdown": as_markdown, "latex": as_latex}
     shown |= {"robustbench": as_robustbench, "model-card": as_model_card}

@@ -134,6 +134,12 @@ def answer(first: int, count_first: int, count_second: int, alpha: float) -> int
     return first if even_odds(count_first, count_second) <= alpha else None
 
 
+def class_of(logits: Logits) -> int | None:
+    """The class of a single row; None where it is tied or its logits are not finite."""
+    best, lead = _decided(logits)
+    return int(best[0]) if bool(lead[0] > 0) else None
+
+
 def _decided(logits: Logits) -> tuple[Tensor, Tensor]:
     """The highest class of each copy, and by how much it leads; not above 0, or NaN, where none does."""
     highest, where = logits.topk(2, dim=1)

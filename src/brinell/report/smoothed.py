@@ -1,0 +1,105 @@
+"""What is printed of a smoothed classifier: every heading says that it is g, and not its base classifier f."""
+
+import json
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from brinell.report.show import stdout
+from brinell.smoothing.figures import AttackFigures, SmoothFigures
+from brinell.smoothing.folder import SmoothReading, smoothing_data
+
+
+def smoothing_as_json(reading: SmoothReading) -> None:
+    """The result as JSON."""
+    print(json.dumps(smoothing_data(reading.manifest, reading.rows), indent=2))
+
+
+def smoothing_as_text(reading: SmoothReading, console: Console | None = None) -> None:
+    """The result for people."""
+    console = console or stdout()
+    manifest, figures = reading.manifest, reading.figures
+    head = Table.grid(padding=(0, 2))
+    head.add_row("smoothed g", Text(g_line(reading)))
+    head.add_row("base f", Text(f"{manifest.model['source']}  {manifest.model['fingerprint'][:12]}"))
+    head.add_row("rows", Text(f"{figures.rows} of {manifest.data['source']}, {manifest.data['selection']}"))
+    head.add_row("setting", Text(setting_line(reading)))
+    console.print(head)
+    console.print()
+    console.print(Text(f"certified accuracy of the {manifest.names()}, L2", style="bold"))
+    console.print(_table(figures))
+    console.print()
+    for line in outcome_lines(figures):
+        console.print(Text(line), soft_wrap=True)
+    if figures.attack is not None:
+        console.print()
+        console.print(Text(f"the smoothed classifier attacked, L2, eps {figures.attack.eps}", style="bold"))
+        for line in attack_lines(figures.attack):
+            console.print(Text(line), soft_wrap=True)
+    for note in manifest.notes:
+        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
+    console.print(Text(f"digest {manifest.digest}", style="dim"))
+
+
+def g_line(reading: SmoothReading) -> str:
+    """What g is."""
+    sigma = reading.manifest.setting.sigma
+    return f"g(x) = the class that f gives x + noise most often, Gaussian noise of standard deviation {sigma:g}"
+
+
+def setting_line(reading: SmoothReading) -> str:
+    """How g was certified, and what it was that was not."""
+    setting, seed = reading.manifest.setting, reading.manifest.seed
+    return (
+        f"n {setting.n:,} noisy copies, class chosen by n0 {setting.n0:,} others, alpha {setting.alpha:g}, seed {seed} "
+        "(Cohen et al. 2019, CERTIFY)"
+    )
+
+
+def outcome_lines(figures: SmoothFigures) -> list[str]:
+    """All rows as a sum, and with which confidence what is said of them holds."""
+    words = {"certified": "certified", "wrong": "of a wrong class", "abstained": "abstained", "pending": "pending"}
+    terms = [
+        f"{count} {words[name]}"
+        for name, count in figures.outcomes.items()
+        if count or name in ("certified", "abstained")
+    ]
+    return [
+        f"{figures.rows} rows = {' + '.join(terms)}; rows abstained on or of a wrong class are certified at no radius",
+        f"each certificate fails with probability at most {figures.alpha:g}: of {figures.rows} rows at most "
+        f"{figures.expected_false:g} expected to be false; all hold together with probability at least "
+        f"{max(0.0, 1 - figures.expected_false):g}",
+        f"no radius can exceed {figures.ceiling:.4g}, where all copies agree",
+        f"base classifier f without noise: right on {figures.base}; no certificate here is about f",
+    ]
+
+
+def attack_lines(attack: AttackFigures) -> list[str]:
+    """What is certified beside what stands; and what is not said where the two contradict each other."""
+    lines = [
+        f"certified at eps {attack.eps}: {attack.certified}",
+        f"stands under attack: {attack.stands}; broken {attack.broken}, abstained {attack.abstained}"
+        + f", attack could not be made {attack.errors}" * bool(attack.errors),
+    ]
+    if attack.contradictions:
+        rows = ", ".join(map(str, attack.contradictions[:20]))
+        lines.append(
+            f"CONTRADICTION: rows {rows} are certified at eps and broken within it: of each pair one is false, which has "
+            "probability at most alpha. No interval is given"
+        )
+    else:
+        lines.append(
+            f"robust accuracy of g at eps, an estimate, for g is only sampled: from {attack.certified.count} rows (certified) to "
+            f"{attack.not_shown_wrong.count} of {attack.certified.of} (not shown wrong, those undecided by abstention included)"
+        )
+    return lines
+
+
+def _table(figures: SmoothFigures) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("radius", justify="right")
+    table.add_column("certified accuracy, at least")
+    for radius in figures.table_radii():
+        table.add_row(f"{radius:g}", str(figures.certified_at(radius)))
+    return table
