@@ -82,6 +82,7 @@ def blank_manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Pat
         unbounded=ready.unbounded,
         findings=ready.findings,
         target_ranks=ready.target_ranks,
+        loss_precision=ready.loss_precision,
         bypassed=ready.bypassed,
         surrogate=None if subject.surrogate is None else subject.surrogate.table(),
         imported=subject.imported,

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from brinell.certify.steps import Step
 from brinell.errors import BadInput
 from brinell.imports.account import Imported
+from brinell.models.double import LossPrecision
 from brinell.spec import CertifySpec, Spec
 
 MANIFEST = "manifest.json"
@@ -117,6 +118,8 @@ class Manifest(BaseModel):
     target_ranks: list[int]
     """Of some clean rows, the place by logit, from 1, of the wrong class that is nearest to first order; empty where the
     classes are few."""
+    loss_precision: LossPrecision = "own"
+    """``float64`` where a loss whose slope by the logits underflows to 0 was climbed in float64; else ``own``."""
     bypassed: dict[str, str] = {}
     """Parts of the model that were found to hide its gradient, with what each is (``rounding``: PyTorch's rounding functions,
     wherever they are called). Attacks with the slope ``identity`` go back through them as through the identity."""

@@ -64,7 +64,7 @@ def begin(subject: Subject, folder: Path) -> Run:
     ready = preflight(subject.model, subject.rows, subject.threat, asked.draws, batch_size=subject.batch_size)
     subject = replace(subject, surrogate=usable(subject.surrogate, subject.model, subject.rows, asked.draws, ready))
     fitted = asked.fit(ready.classes)
-    subject.model.bypassed = ready.bypassed
+    subject.model.bypassed, subject.model.loss_precision = ready.bypassed, ready.loss_precision
     suite = further(fitted, ready.bypassed, subject.surrogate, ready.classes)
     notes = [*ready.notes, *asked.replacements(fitted)]
     folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def resume(subject: Subject, folder: Path) -> Run:
     if manifest.surrogate is None and subject.surrogate is not None and subject.surrogate.kind == "base":
         subject = replace(subject, surrogate=None)  # it was of no use
     classes = manifest.model["classes"]
-    subject.model.bypassed = manifest.bypassed
+    subject.model.bypassed, subject.model.loss_precision = manifest.bypassed, manifest.loss_precision
     fitted = subject.suite.within(subject.threat.norm).fit(classes)
     suite = further(fitted, manifest.bypassed, subject.surrogate, classes)
     then_and_now = {

@@ -10,7 +10,7 @@ import torch
 
 from brinell.adaptive.disclosure import disclose, refuse_shared_credit
 from brinell.before.answers import check_labels, check_mode, check_outputs
-from brinell.before.gradients import check_faces, check_gradients, check_signal
+from brinell.before.gradients import check_faces, check_gradients, check_signal, find_underflow
 from brinell.before.hiding import find_hiding
 from brinell.before.inputs import check_eps, check_inputs
 from brinell.before.speed import fastest_batch_size
@@ -42,6 +42,7 @@ def preflight(
         At the first thing that would make the number wrong.
     """
     refuse_shared_credit(model, draws)
+    model.bypassed, model.loss_precision = {}, "own"  # what an earlier run found is none of this one's
     ready = Readiness(notes=list(rows.notes))
     check_inputs(rows, threat)
     check_eps(rows, threat, ready)
@@ -77,6 +78,7 @@ def preflight(
             check_differences(model, x, y, threat, ready)
             find_hiding(model, x, y, threat, ready)
             rank_targets(model, x, y, threat, ready)
+        find_underflow(model, x, y, ready)
         ready.batch_size = batch_size or fastest_batch_size(model, x, y, len(rows), ready)
     return ready
 

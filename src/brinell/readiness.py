@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from brinell.models.double import LossPrecision
+
 
 @dataclass(eq=False)
 class Readiness:
@@ -17,6 +19,8 @@ class Readiness:
     """Rows on which each loss was climbed with no limit but the box, and how many of them stood."""
     findings: dict[str, str] = field(default_factory=dict)
     """What speaks against gradients or inputs, a sentence under the name of each check that raised."""
+    loss_precision: LossPrecision = "own"
+    """In which precision a loss is climbed whose slope underflows."""
     bypassed: dict[str, str] = field(default_factory=dict)
     """Parts of the model that hide its gradient and can be stepped over on the way back, with what each is."""
     target_ranks: list[int] = field(default_factory=list)

@@ -32,6 +32,29 @@ def check_gradients(model: TorchModel, x: Inputs, y: Labels, ready: Readiness) -
         )
 
 
+def find_underflow(model: TorchModel, x: Inputs, y: Labels, ready: Readiness) -> None:
+    """Where cross-entropy has no gradient, see whether it has one in float64; if so, losses are climbed there so."""
+    if "zero-gradients" not in ready.findings:
+        return
+    counts = []
+    for precision in ("own", "float64"):
+        model.loss_precision = precision
+        try:
+            grad = model.gradient(x, cross_entropy_of(y)).grad
+        finally:
+            model.loss_precision = "own"
+        ready.forwards += len(x)
+        ready.backwards += len(x)
+        counts.append(int((grad.flatten(1) == 0).all(dim=1).sum()))
+    before, after = counts
+    if after < before:
+        ready.loss_precision = "float64"
+        ready.notes.append(
+            f"in float64 cross-entropy has a gradient on {before - after} of these {before} rows: where the slope of a loss "
+            "by the logits underflows, attacks take it in float64"
+        )
+
+
 def check_signal(model: TorchModel, x: Inputs, y: Labels, draws: Draws, ready: Readiness) -> None:
     """Say how far the mean gradient over an attack's draws is a direction, and how far it is noise."""
     halves = []

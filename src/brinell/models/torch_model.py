@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from brinell.adaptive.bypass import bypassing
 from brinell.adaptive.pipeline import Pipeline
 from brinell.errors import BadInput
+from brinell.models.double import LossPrecision, slope_in_double
 from brinell.models.outputs import Outputs, as_logits, unwrapped
 from brinell.models.protocol import Climbed
 from brinell.shapes import Inputs, Logits, Losses, PerRow
@@ -31,6 +32,8 @@ class TorchModel:
     outputs: Outputs = "logits"
     bypassed: Mapping[str, str] = field(default_factory=dict)
     """Parts that hide the gradient, and what each is: what the slope ``identity`` steps over."""
+    loss_precision: LossPrecision = "own"
+    """In which precision a loss is climbed whose slope underflows."""
     device: torch.device = field(init=False)
     dtype: torch.dtype = field(init=False)
     own_dtype: torch.dtype = field(init=False)
@@ -77,7 +80,9 @@ class TorchModel:
             loss = climb(logits)
             if not loss.requires_grad:
                 raise _no_gradient("an output that is cut off from its input")
-            if loss.dim() == 1:
+            if loss.dim() == 1 and self.loss_precision == "float64":
+                grad = _there(slope_in_double(logits, loss, climb, leaf))
+            elif loss.dim() == 1:
                 grad = _slope(loss, leaf, keep=False)
             else:
                 last = loss.shape[1] - 1
@@ -139,7 +144,10 @@ class TorchModel:
 
 def _slope(loss: PerRow, leaf: Inputs, *, keep: bool) -> Inputs:
     """The gradient of a loss, row by row; the graph is kept for another one where that is said."""
-    grad = torch.autograd.grad(loss.sum(), leaf, allow_unused=True, retain_graph=keep)[0]
+    return _there(torch.autograd.grad(loss.sum(), leaf, allow_unused=True, retain_graph=keep)[0])
+
+
+def _there(grad: Inputs | None) -> Inputs:
     if grad is None:
         raise _no_gradient("an output that does not depend on its input")
     return grad
