@@ -37,6 +37,7 @@ SETTINGS: dict[str, list[dict[str, object]]] = {
         {"start": 2, "steps": 3, "restarts": 2},
         {"lean": "adaptive", "start": 2, "steps": 3},
     ],
+    "chance": [{"steps": 12, "restarts": 2}, {"steps": 10, "width": 2.0, "momentum": 0.3, "restarts": 1}],
     "apgd-l1": [
         {"steps": 9},
         {"steps": 6, "phases": 1, "loss": "margin"},

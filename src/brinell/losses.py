@@ -121,6 +121,24 @@ WEIGHTED = TargetedLoss("weighted", 2, _weighted)
 
 Not for suites."""
 
+
+def _chance(logits: Logits, y: Labels, width: PerRow) -> PerRow:
+    return torch.sigmoid(-margin_of(logits, y) / width)
+
+
+CHANCE = TargetedLoss("chance", 2, _chance)
+"""``sigmoid(-margin / width)``, with a width of each row's own in the target's place: a wrong decision, made smooth.
+
+Its mean over the draws of a randomised model is about the probability of an error. Not for suites."""
+
+
+def _magnitude(logits: Logits, y: Labels) -> PerRow:
+    return margin_of(logits, y).abs()
+
+
+MAGNITUDE = Loss("magnitude", 2, _magnitude)
+"""``|margin|``, for its mean over draws. Not for suites."""
+
 LOSSES: dict[str, Loss | TargetedLoss] = {
     loss.name: loss
     for loss in (CROSS_ENTROPY, MARGIN, PROBABILITY_MARGIN, DLR, TARGETED_CROSS_ENTROPY, TARGETED_MARGIN, TARGETED_DLR)

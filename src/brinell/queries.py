@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 from brinell.geometry import Norm
 from brinell.losses import Loss, TargetedLoss
 from brinell.random import Noise
-from brinell.shapes import Inputs, Labels, Logits, Losses, Mask, Rivals, Slopes
+from brinell.shapes import Inputs, Labels, Logits, Losses, Mask, PerRow, Rivals, Slopes
 from brinell.slopes import Slope
 from brinell.threat import Ball
 
@@ -22,7 +22,7 @@ class Gradient:
 
     points: Inputs
     loss: Loss | TargetedLoss
-    target: Labels | Logits | None = None
+    target: Labels | Logits | PerRow | None = None
     """The class that a targeted loss wants, per row, or whatever else of its own it takes; None for the others."""
     slope: Slope = "own"
     """Which slope the model's ReLUs show; the logits are the model's own in any case."""

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from brinell.attacks.a3 import A3, Lean
 from brinell.attacks.apgd import APGD
 from brinell.attacks.apgd_l1 import APGDL1
+from brinell.attacks.chance import Chance
 from brinell.attacks.fab import FAB, FABT
 from brinell.attacks.fgsm import FGSM
 from brinell.attacks.given import GivenPoints
@@ -28,10 +29,11 @@ Kind = (
     | type[FAB]
     | type[FABT]
     | type[Square]
+    | type[Chance]
     | type[GivenPoints]
     | type[Transfer]
 )
-ATTACKS: dict[str, Kind] = {kind.name: kind for kind in (FGSM, PGD, APGD, APGDL1, FAB, FABT, Square, A3)}
+ATTACKS: dict[str, Kind] = {kind.name: kind for kind in (FGSM, PGD, APGD, APGDL1, FAB, FABT, Square, A3, Chance)}
 RECORDED: dict[str, Kind] = {**ATTACKS, GivenPoints.name: GivenPoints, Transfer.name: Transfer}
 """Attacks that a run's record may hold: those of suite files, points that were imported, points made on a surrogate."""
 

@@ -106,6 +106,22 @@ TRANSFER = Paper(
     year=2016,
     arxiv="1605.07277",
 )
+EOT = Paper(
+    key="athalye2018obfuscated",
+    authors="A. Athalye, N. Carlini & D. Wagner",
+    title="Obfuscated Gradients Give a False Sense of Security: Circumventing Defenses to Adversarial Examples",
+    venue="ICML",
+    year=2018,
+    arxiv="1802.00420",
+)
+MOMENTUM = Paper(
+    key="dong2018boosting",
+    authors="Y. Dong, F. Liao, T. Pang, H. Su, J. Zhu, X. Hu & J. Li",
+    title="Boosting Adversarial Attacks with Momentum",
+    venue="CVPR",
+    year=2018,
+    arxiv="1710.06081",
+)
 
 OF_ATTACK: dict[str, tuple[Paper, ...]] = {
     "fgsm": (FGSM,),
@@ -117,6 +133,7 @@ OF_ATTACK: dict[str, tuple[Paper, ...]] = {
     "square": (SQUARE,),
     "a3": (A3, ODI),
     "transfer": (TRANSFER,),
+    "chance": (EOT, MOMENTUM),
 }
 """The sources on each attack's card, the algorithm's own first."""
 
