@@ -26,6 +26,7 @@ from brinell.records import (
 )
 from brinell.report.text import print_text
 from brinell.result import read_run
+from brinell.smoothing.record import Attacked, SmoothedRow, SmoothingManifest
 
 HERE = Path(__file__).parent
 HEAD = f"""# The run folder, format {FORMAT}
@@ -116,6 +117,9 @@ def run_folder_page() -> str:
         ("`environment` in it", Environment),
         ("`imported` in it", Imported),
         ("`recounts` in that", Recount),
+        ("`manifest.json` of a [smoothed classifier](smoothing.md)", SmoothingManifest),
+        ("A line of `rows.jsonl` there", SmoothedRow),
+        ("`attacked` in that", Attacked),
     ):
         docs, names = field_docs(model), inspect.get_annotations(model)
         parts.append(f"## {title}\n\n| field | meaning |\n|---|---|")

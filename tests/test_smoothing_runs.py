@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 import small_net
 import small_runs
@@ -211,3 +212,25 @@ def test_the_page_says_whose_certificates_they_are(whole: SmoothReading) -> None
 def test_a_folder_reads_back_as_it_was_written(whole: SmoothReading) -> None:
     again = read_smoothing(whole.folder)
     assert (again.manifest, again.rows) == (whole.manifest, whole.rows)
+
+
+class Stepped(torch.nn.Module):
+    """Right everywhere near the rows, and flat: its gradient is zero."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        along = (x.flatten(1).sum(1) - 4).sign()
+        return torch.stack([-along, along], dim=1)
+
+
+def test_an_attack_that_could_not_be_made_leaves_nothing_standing(tmp_path: Path) -> None:
+    x, y = torch.full((2, 1, 4, 4), 0.6), torch.ones(2, dtype=torch.int64)
+    setting = Setting(sigma=0.1, n=200, n0=20, alpha=0.01)
+    flat = Asked(TorchModel(Stepped().eval()), "flat", rows_of(x, y), setting, Threat("l2", "0.1"))
+    begin_smoothing(flat, tmp_path / "flat")
+    figures = make(flat, tmp_path / "flat").figures
+    assert figures.certified_at(0).count == 2
+    attack = figures.attack
+    assert attack is not None
+    assert (attack.stands.count, attack.broken, attack.errors) == (0, 0, 2)
+    assert attack.not_shown_wrong.count == 2
+    assert "attack could not be made 2" in attack_lines(attack)[1]
