@@ -97,7 +97,8 @@ def test_it_goes_on_after_a_cut(folder: Path, tmp_path: Path, capsys: pytest.Cap
     assert not [finding for finding in verify_files(cut) if finding.holds is False]
 
 
-def test_it_goes_on_by_the_command(folder: Path) -> None:
+@pytest.mark.parametrize("by_place", [True, False])
+def test_it_goes_on_by_the_command(folder: Path, by_place: bool) -> None:
     """A record that was cut off after its fifth row, as far as anybody can tell."""
     whole = small_runs.fates(read_run(folder).rows)
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
@@ -105,7 +106,7 @@ def test_it_goes_on_by_the_command(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     small_runs.edit(folder, "DELETE FROM certificates WHERE row > 5")
     small_runs.edit(folder, "UPDATE rows SET status = 'pending' WHERE row > 5 AND status = 'certified'")
-    assert main(["certify", str(folder), "--quiet"]) == EXIT_DONE
+    assert main(["certify", *([] if by_place else ["--resume"]), str(folder), "--quiet"]) == EXIT_DONE
     assert small_runs.fates(read_run(folder).rows) == whole
     assert read_run(folder).manifest.state == "complete"
 

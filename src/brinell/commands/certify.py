@@ -61,14 +61,17 @@ def certify(
     out
         Folder of the new run [default: runs/…, named after what is run]; of a property, a new file for its witness.
     resume
-        Go on with the smoothed classifier in this folder; takes no other options.
+        Go on with what was cut off in this folder; takes no other options.
     quiet
         No progress.
     json
         Print the result as JSON.
     """
     from brinell.report.show import as_json, as_text
+    from brinell.smoothing.folder import holds_smoothing
 
+    if resume is not None and source is None and method != "smoothing" and not holds_smoothing(resume):
+        source, resume = resume, None  # a run, which certificates are added to
     if method == "smoothing" or resume is not None:
         if vnnlib is not None:
             raise BadInput("--vnnlib", got="a property", expected="rows", remedy="Drop it, or --method smoothing.")
