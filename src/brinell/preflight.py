@@ -13,6 +13,7 @@ from brinell.before.answers import check_labels, check_mode, check_outputs
 from brinell.before.gradients import check_faces, check_gradients, check_signal, find_underflow
 from brinell.before.hiding import find_hiding
 from brinell.before.inputs import check_eps, check_inputs
+from brinell.before.preprocessing import check_preprocessing
 from brinell.before.speed import fastest_batch_size
 from brinell.differences import check_differences, rank_targets
 from brinell.draws import Draws
@@ -72,6 +73,8 @@ def preflight(
             check_gradients(model, x, y, ready)
             if draws is not None:
                 check_signal(model, x, y, draws, ready)
+        if draws is None:
+            check_preprocessing(model, x, y, logits, ready)
         check_faces(model, x, y, threat, ready)
         if draws is None and threat.eps > 0:
             check_unbounded(model, x, y, threat, ready)

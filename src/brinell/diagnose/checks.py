@@ -14,6 +14,7 @@ CHECKS: tuple[tuple[Weight, Callable[[Evidence], Found]], ...] = (
     ("suspect", recorded.errors_in_rows),
     ("suspect", recorded.witnesses_refused),
     ("suspect", before.input_spread),
+    ("suspect", before.other_preprocessing),
     ("suspect", before.wrong_gradients),
     ("suspect", before.short_sighted_gradients),
     ("suspect", before.misleading_gradients),
@@ -46,6 +47,7 @@ OF_ANY_RUN = (
     recorded.clean_accuracy_as_declared,
     recorded.certified_and_broken,
     before.input_spread,
+    before.other_preprocessing,
 )
 """Checks that mean something where no attack was made: no gradient had a part in the figures."""
 
