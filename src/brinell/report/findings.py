@@ -28,16 +28,16 @@ def diagnoses_as_text(diagnoses: Sequence[Diagnosis]) -> None:
             console.print(Text(diagnosis.check, style="bold"))
             console.print(Text(f"  means  {diagnosis.means}"), soft_wrap=True)
             console.print(Text(f"  do     {diagnosis.advice}"), soft_wrap=True)
-    raised = sum(diagnosis.open for diagnosis in diagnoses)
-    unmade = sum(diagnosis.raised is None for diagnosis in diagnoses)
     console.print()
-    outcome = outcome_of(diagnoses)
-    console.print(
-        Text(
-            f"{outcome}: {raised} raised, {len(diagnoses) - raised - unmade} not, {unmade} could not be made",
-            style="bold",
-        )
-    )
+    console.print(Text(f"{outcome_of(diagnoses)}: {made_and_not(diagnoses)}", style="bold"), soft_wrap=True)
+
+
+def made_and_not(diagnoses: Sequence[Diagnosis]) -> str:
+    """How many checks were made, how many of them stand against the figure, and which were not made."""
+    unmade = [diagnosis.check for diagnosis in diagnoses if diagnosis.raised is None]
+    against = sum(diagnosis.open for diagnosis in diagnoses)
+    names = f": {', '.join(unmade)}" if unmade else ""
+    return f"{len(diagnoses) - len(unmade)} checks made, {against} stand against it; {len(unmade)} not made{names}"
 
 
 def diagnoses_as_json(diagnoses: Sequence[Diagnosis]) -> None:
