@@ -48,7 +48,9 @@ FEWEST_STEPS = 2
 STEP_COST = 1.5
 """What a step of it takes, in float32, in units of bounding the layers once, in float64."""
 TREE_SHARE = 0.1
-"""Share of the time left in which branch and bound tries alone; where it answers less than half, cells are tried."""
+"""Share of the time left in which branch and bound tries alone."""
+SLOW = 0.15
+"""Cells are tried where it leaves more than this share of what the bound lacked, and half of the functions open."""
 MANY_CELLS = 200
 """Cells are tried where there is time to bound the layers this many times."""
 CELL_SHARE = 0.9
@@ -219,7 +221,8 @@ def _branched(
     tree, asked = Tree(task.network, task.region, layers, task.specs, task.enough), task.open(bounds)
     search = Search(tree, tree.roots(asked, slopes), task.judge)
     found, margin, cells = search.run(deadline.share(TREE_SHARE)), -math.inf, 0
-    hard = found.witness is None and 2 * search.unanswered() > len(asked)
+    lacked, lacks = (task.enough - one for one in (task.margin(bounds), found.margin))
+    hard = found.witness is None and lacks > SLOW * lacked and 2 * search.unanswered() > len(asked)
     if hard and deadline.left() > MANY_CELLS * taken:
         parted = Cells(task, layers, bounds).run(deadline.share(CELL_SHARE))
         margin, cells = parted.margin, parted.questions
