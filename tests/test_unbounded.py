@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+import brinell
 from brinell.models.torch_model import TorchModel
 from brinell.readiness import Readiness
 from brinell.threat import Threat
@@ -87,7 +88,15 @@ def test_points_that_the_model_does_not_take_are_a_note() -> None:
             logits: Tensor = self.inner(x)
             return logits
 
-    assert any("could not be climbed" in note for note in found(Picky()).notes)
+    ready = found(Picky())
+    assert any("could not be climbed" in note for note in ready.notes)
+    assert set(ready.unmade) == {"misleading-gradients", "saturated-cross-entropy"} - set(ready.findings)
+    x = torch.rand(20, 3, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 0.97
+    with torch.no_grad():
+        y = Picky()(x).argmax(1)
+    run = brinell.evaluate(Picky().eval(), x, y, threat=Threat("linf", 0.01), suite="fgsm")
+    raised = {one.check: one.raised for one in run.reading.diagnoses}
+    assert raised["misleading-gradients"] is raised["saturated-cross-entropy"] is None
 
 
 def test_no_row_that_is_right() -> None:

@@ -81,6 +81,7 @@ def blank_manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Pat
         pull_in=ready.pull_in,
         unbounded=ready.unbounded,
         findings=ready.findings,
+        unmade=ready.unmade,
         target_ranks=ready.target_ranks,
         loss_precision=ready.loss_precision,
         bypassed=ready.bypassed,

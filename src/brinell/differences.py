@@ -53,7 +53,8 @@ def check_differences(model: TorchModel, x: Inputs, y: Labels, threat: Threat, r
                 "quarter of the ball, though it does close by: gradients are right and say little at the attack's scale",
             )
     except Exception as error:  # these points are made up here; a model need not take them
-        ready.notes.append(f"gradients could not be held against differences ({type(error).__name__}: {error})")
+        why = f"gradients could not be held against differences ({type(error).__name__}: {error})"
+        ready.skip(why, "wrong-gradients", "short-sighted-gradients")
 
 
 def _wrong(model: TorchModel, x: Inputs, y: Labels, threat: Threat, step: float, ready: Readiness) -> int:

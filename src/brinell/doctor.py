@@ -39,17 +39,23 @@ def _found(ready: Readiness) -> list[Diagnosis]:
         name, says = name_of(check), explained(check)
         if name in BEFORE:
             said = ready.findings.get(name)
-            found.append(Diagnosis(name, weight, said is not None, said or "not raised", says.means, says.advice))
+            found.append(Diagnosis(name, weight, *_said(ready, name, said), says.means, says.advice))
         elif name in ("misleading-gradients", "saturated-cross-entropy"):
             margin, saturated = (ready.findings.get(f"misleading-gradients of {loss}") for loss in ("margin", "ce"))
             said = margin if name == "misleading-gradients" else saturated if margin is None else None
-            found.append(Diagnosis(name, weight, said is not None, said or "not raised", says.means, says.advice))
+            found.append(Diagnosis(name, weight, *_said(ready, name, said), says.means, says.advice))
     return found
+
+
+def _said(ready: Readiness, check: str, said: str | None) -> tuple[bool | None, str]:
+    if said is None and check in ready.unmade:
+        return None, ready.unmade[check]
+    return said is not None, said or "not raised"
 
 
 def _told(ready: Readiness) -> list[Diagnosis]:
     """What was adapted, or is worth knowing."""
-    known = set(ready.findings.values())
+    known = {*ready.findings.values(), *(why for name, why in ready.unmade.items() if name != "clamped-inputs")}
     means = "It was taken into account, or is worth knowing."
     return [
         Diagnosis("noted", "information", True, note, means, "Nothing, if it is as meant.")

@@ -115,6 +115,8 @@ class Manifest(BaseModel):
     rows there lead nowhere. Empty for randomised models."""
     findings: dict[str, str]
     """What the checks before the attack found against gradients or inputs, by the check's name."""
+    unmade: dict[str, str] = {}
+    """Why checks before the attack could not be made though they were tried, by the check's name."""
     target_ranks: list[int]
     """Of some clean rows, the place by logit, from 1, of the wrong class that is nearest to first order; empty where the
     classes are few."""

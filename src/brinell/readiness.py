@@ -19,6 +19,8 @@ class Readiness:
     """Rows on which each loss was climbed with no limit but the box, and how many of them stood."""
     findings: dict[str, str] = field(default_factory=dict)
     """What speaks against gradients or inputs, a sentence under the name of each check that raised."""
+    unmade: dict[str, str] = field(default_factory=dict)
+    """Why a check could not be made though it was tried, by the check's name."""
     loss_precision: LossPrecision = "own"
     """In which precision a loss is climbed whose slope underflows."""
     bypassed: dict[str, str] = field(default_factory=dict)
@@ -35,3 +37,8 @@ class Readiness:
         """Take note of what a check raised."""
         self.findings[check] = sentence
         self.notes.append(sentence)
+
+    def skip(self, why: str, *checks: str) -> None:
+        """Take note that checks could not be made: they are neither raised nor cleared."""
+        self.unmade.update({check: why for check in checks if check not in self.findings})
+        self.notes.append(why)

@@ -31,7 +31,8 @@ def check_unbounded(model: TorchModel, x: Inputs, y: Labels, threat: Threat, rea
         try:
             stood = _standing(model, x, y, threat, loss, ready)
         except Exception as error:  # these points are made up here; a model need not take them
-            ready.notes.append(f"{name} could not be climbed across the box ({type(error).__name__}: {error})")
+            why = f"{name} could not be climbed across the box ({type(error).__name__}: {error})"
+            ready.skip(why, "misleading-gradients", "saturated-cross-entropy")
             return
         ready.unbounded[loss.name] = stood
         if stood > MISLED * len(x):

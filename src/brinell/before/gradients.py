@@ -93,9 +93,8 @@ def check_faces(model: TorchModel, x: Inputs, y: Labels, threat: Threat, ready: 
         try:
             grad = model.gradient(points, lambda z: (z * _weights(z)).sum(dim=1)).grad
         except Exception as error:  # these points are made up here; a model need not take them
-            ready.notes.append(
-                f"gradients on the faces of the box could not be tried ({type(error).__name__}: {error})"
-            )
+            why = f"gradients on the faces of the box could not be tried ({type(error).__name__}: {error})"
+            ready.skip(why, "clamped-inputs")
             return
         ready.forwards += len(x)
         ready.backwards += len(x)
