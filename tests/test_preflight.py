@@ -196,7 +196,7 @@ def test_randomised_model(tmp_path: Path) -> None:
     error = refusal(tmp_path, model=Before(lambda x: F.dropout(x, 0.3, training=True)).eval())
     assert (error.subject, error.expected) == ("model", "a deterministic model")
     assert error.got.endswith("of 60 rows when the same rows are asked again")
-    assert "--suite autoattack-rand" in error.remedy
+    assert "--suite brinell-rand" in error.remedy
 
 
 def test_slight_noise_is_noted_and_every_witness_is_asked_about_again(tmp_path: Path) -> None:

@@ -403,7 +403,7 @@ def test_randomised_model_under_a_suite_for_deterministic_ones(tmp_path: Path, m
     assert error.value.got.startswith(got)
     assert error.value.got.endswith("when the same rows are asked again")
     assert error.value.expected == "a deterministic model"
-    assert "--suite autoattack-rand" in error.value.remedy
+    assert "--suite brinell-rand" in error.value.remedy
     assert not (tmp_path / "run").exists()
     with pytest.raises(BadInput, match="a deterministic model"):
         plan_of(subject(model, data(), suite=load_suite("apgd")))

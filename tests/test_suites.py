@@ -59,6 +59,17 @@ def test_too_few_draws_in_python(tmp_path: Path) -> None:
         carried_out(tmp_path / "run", noisy(), data(3), suite=replace(suite(steps=2), draws=Draws(2, 2, 5, 5)))
 
 
+def test_the_default_for_randomised_models() -> None:
+    """Six climbs of how likely an error is, then one against each of four classes; 20 draws a query, in all norms."""
+    whole = load_suite("brinell-rand")
+    assert whole.norms() == list(NORMS)
+    for norm in NORMS:
+        inside = whole.within(norm)
+        assert [attack.name for attack in inside.attacks] == ["chance", "pgd"]
+        assert inside.attempts() == 6 + 4
+        inside.check(norm)
+
+
 def test_the_suite_that_ships() -> None:
     """APGD on cross-entropy and DLR, 100 steps, 20 draws a query; in L1 the last point of each ball is scored."""
     whole = load_suite("autoattack-rand")

@@ -39,7 +39,7 @@ class Draws:
                     f"draws, {field.name}",
                     got=repr(value),
                     expected=f"a whole number, at least {least}",
-                    remedy="Compare it with a suite that ships: `brinell suites --show autoattack-rand`.",
+                    remedy="Compare it with a suite that ships: `brinell suites --show brinell-rand`.",
                 )
 
     def rounds(self, candidates: int) -> list[tuple[int, int]]:
@@ -75,6 +75,6 @@ def draws_of(table: object, source: str) -> Draws:
             f"suite {source}, draws",
             got=", ".join(faults),
             expected=f"{', '.join(sorted(known))}, whole numbers above 0; score at least {LEAST_SCORES}",
-            remedy="Compare it with a file that ships: `brinell suites --show autoattack-rand`.",
+            remedy="Compare it with a file that ships: `brinell suites --show brinell-rand`.",
         )
     return Draws(**given)

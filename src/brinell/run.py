@@ -97,9 +97,7 @@ class Run:
         if state == "complete":
             (self.folder / CANDIDATES).unlink(missing_ok=True)
         manifest = read_manifest(self.folder)
-        doubt = (
-            f"{refused} witnesses did not hold when they were scored again: is the model randomised? (autoattack-rand)"
-        )
+        doubt = f"{refused} witnesses did not hold when they were scored again: is the model randomised? (brinell-rand)"
         if refused > MANY_REFUSED:
             notes = [note for note in manifest.notes if "did not hold when" not in note]
             manifest = manifest.model_copy(update={"notes": [*notes, doubt]})

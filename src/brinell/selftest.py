@@ -22,7 +22,7 @@ from brinell.shapes import Mask
 from brinell.suites.suite import Suite, load_suite
 from brinell.threat import Threat
 
-SUITES = ("brinell", "autoattack-rand")
+SUITES = ("brinell", "brinell-rand")
 ROWS = 40
 OF_THE_SUITE = ("weak-suite", "still-breaking")
 """Checks that speak of the suite, whatever the model."""

@@ -54,7 +54,7 @@ def check_repeatable(model: TorchModel, x: Inputs, threat: Threat, draws: Draws 
             "model",
             got=f"{found} when the same rows are asked again",
             expected="a deterministic model",
-            remedy="If it is randomised, choose a suite that measures how often it is right: --suite autoattack-rand. "
+            remedy="If it is randomised, choose a suite that measures how often it is right: --suite brinell-rand. "
             "Else switch its randomness off.",
         )
     elif change > NOISY:

@@ -158,7 +158,7 @@ def selftest(
     Parameters
     ----------
     suite
-        Suites, each for the defences that it is meant for. [default: brinell autoattack-rand]
+        Suites, each for the defences that it is meant for. [default: brinell brinell-rand]
     only
         Defences by name. [default: the quick ones]
     rows

@@ -284,5 +284,5 @@ def _sorted_rows(source: str) -> BadInput:
         f"suite {source}",
         got="share, fewest, sample, needs or pays beside draws",
         expected="every attack on all rows, where none falls",
-        remedy="Remove them, or choose a suite without, such as adaptive or autoattack-rand.",
+        remedy="Remove them, or choose a suite without, such as adaptive or brinell-rand.",
     )
