@@ -98,6 +98,9 @@ def test_pending_rows_count_as_robust_in_a_bound_from_above() -> None:
 
 def test_least_so_far_never_rises() -> None:
     margins = [None, 3.0, 4.0, None, 1.0, 2.0]
-    records = [TraceRecord(row=0, turn=0, stage=0, attempt=0, step=s, margin=m) for s, m in enumerate(margins)]
+    nothing = {"loss": None, "flat": None, "gap": None}
+    records = [
+        TraceRecord(row=0, turn=0, stage=0, attempt=0, step=s, margin=m, **nothing) for s, m in enumerate(margins)
+    ]
     assert [point.y for point in least_so_far(records)] == [None, 3.0, 3.0, 3.0, 1.0, 1.0]
     assert [point.x for point in least_so_far(records)] == [1, 2, 3, 4, 5, 6]
