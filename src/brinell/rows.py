@@ -63,6 +63,18 @@ class Rows:
         """SHA-256 of all rows with their indices."""
         return rows_digest(zip(self.index.tolist(), self.digests(), strict=True))
 
+    def table(self) -> dict[str, object]:
+        """What a manifest says of them."""
+        return {
+            "source": self.source,
+            "selection": self.selection,
+            "layout": self.layout,
+            "rows": len(self),
+            "total": self.total,
+            "shape": list(self.x.shape[1:]),
+            "digest": self.digest(),
+        }
+
 
 def rows_digest(rows: Iterable[tuple[int, str]]) -> str:
     """SHA-256 of the indices and digests of some rows, in order."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brinell.diagnose.diagnosis import outcome_of
+from brinell.errors import BadInput
 from brinell.report import sections
 from brinell.report.certified import COLUMNS, bounds, certificate_lines, unresolved
 from brinell.report.chart import drawn
@@ -69,9 +70,22 @@ def html_page(reading: Reading) -> str:
     )
 
 
-def write_page(reading: Reading, path: Path) -> None:
-    """Write the page to a file."""
-    path.write_text(html_page(reading), encoding="utf-8")
+def write_page(page: str, folder: Path, path: Path | None) -> None:
+    """Write a page to a file, by default in the folder that it is about; its path is printed.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be written.
+    """
+    path = folder / PAGE if path is None else path
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(
+            f"page {path}", got=error.strerror or str(error), expected="a file to write", remedy="Name one with --out."
+        ) from None
+    print(path)
 
 
 def _own(name: str) -> "Markup":

@@ -17,7 +17,7 @@ from brinell.plan import Plan
 from brinell.report.imported import findings_table, print_unjudged
 from brinell.report.latex import latex_report
 from brinell.report.markdown import markdown_report
-from brinell.report.page import PAGE, write_page
+from brinell.report.page import html_page, write_page
 from brinell.report.text import print_text
 from brinell.result import Reading
 
@@ -58,14 +58,7 @@ def as_html(reading: Reading, path: Path | None) -> None:
     BadInput
         If the file cannot be written.
     """
-    path = reading.folder / PAGE if path is None else path
-    try:
-        write_page(reading, path)
-    except OSError as error:
-        raise BadInput(
-            f"page {path}", got=error.strerror or str(error), expected="a file to write", remedy="Name one with --out."
-        ) from None
-    print(path)
+    write_page(html_page(reading), reading.folder, path)
 
 
 def findings_as_text(findings: Sequence[Finding]) -> None:

@@ -3,9 +3,8 @@
 from itertools import pairwise
 from pathlib import Path
 
-from brinell.errors import BadInput
 from brinell.report.chart import Chart, Line, Point, drawn, thinned
-from brinell.report.page import HERE, PAGE
+from brinell.report.page import HERE, write_page
 from brinell.report.smoothed import attack_lines, g_line, outcome_lines, setting_line
 from brinell.smoothing.figures import SmoothFigures
 from brinell.smoothing.folder import SmoothReading
@@ -21,14 +20,7 @@ def smoothing_as_html(reading: SmoothReading, path: Path | None) -> None:
     BadInput
         If the file cannot be written.
     """
-    path = reading.folder / PAGE if path is None else path
-    try:
-        path.write_text(smoothing_page(reading), encoding="utf-8")
-    except OSError as error:
-        raise BadInput(
-            f"page {path}", got=error.strerror or str(error), expected="a file to write", remedy="Name one with --out."
-        ) from None
-    print(path)
+    write_page(smoothing_page(reading), reading.folder, path)
 
 
 def smoothing_page(reading: SmoothReading) -> str:
