@@ -36,8 +36,8 @@ HOW = Group("How", sort_key=2)
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Options:
-    """What can be said on the command line; each option overrides the spec file."""
+class Target:
+    """What is evaluated, and where; each option overrides the spec file."""
 
     model: Annotated[str | None, Parameter(group=WHAT)] = None
     """builtin:NAME, net.onnx, file.py:function or package.module:name. [default: builtin:fmnist-at]"""
@@ -53,10 +53,6 @@ class Options:
     """Lower bound of every input value. [default: 0]"""
     high: Annotated[float | None, Parameter(group=WHAT)] = None
     """Upper bound of every input value. [default: 1]"""
-    suite: Annotated[str | None, Parameter(group=WHAT)] = None
-    """A suite, an attack, or a suite file; see `brinell suites`. [default: brinell]"""
-    surrogate: Annotated[str | None, Parameter(group=WHAT)] = None
-    """Another model, named likewise, on which points are made that are proposed to this one."""
     outputs: Annotated[
         Literal["logits", "probabilities", "binary-logit", "logits-and-reject"] | None, Parameter(group=WHAT)
     ] = None
@@ -66,13 +62,34 @@ class Options:
     layout: Annotated[Literal["as-is", "channels-last"] | None, Parameter(group=WHAT)] = None
     """How the inputs' axes are ordered. [default: as-is]"""
     seed: Annotated[int | None, Parameter(group=HOW)] = None
-    """Of all random numbers in the attacks. [default: 0]"""
+    """Of all random numbers. [default: 0]"""
     device: Annotated[str | None, Parameter(group=HOW)] = None
     """cpu, cuda, cuda:1. [default: cpu]"""
-    budget: Annotated[str | None, Parameter(group=HOW)] = None
-    """What may be spent: 500/row, 2M passes in all, 30min. [default: what the suite asks for]"""
     batch_size: Annotated[int | None, Parameter(group=HOW)] = None
     """Rows in a batch; measured where it is not given."""
+
+    def overrides(self) -> dict[str, Any]:
+        """The options as a spec file would say them."""
+        return {
+            "model": _said(source=self.model, outputs=self.outputs, device=self.device),
+            "data": _said(source=self.data, rows=self.rows, scale=self.scale, layout=self.layout),
+            "threat": _said(norm=self.norm, eps=self.eps, low=self.low, high=self.high),
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+        }
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options(Target):
+    """How it is attacked besides."""
+
+    suite: Annotated[str | None, Parameter(group=WHAT)] = None
+    """A suite, an attack, or a suite file; see `brinell suites`. [default: brinell]"""
+    surrogate: Annotated[str | None, Parameter(group=WHAT)] = None
+    """Another model, named likewise, on which points are made that are proposed to this one."""
+    budget: Annotated[str | None, Parameter(group=HOW)] = None
+    """What may be spent: 500/row, 2M passes in all, 30min. [default: what the suite asks for]"""
     certify: Annotated[Step | None, Parameter(group=HOW)] = None
     """Seek a certificate for each row before the attacks, up to this step; rows that are settled get no attack."""
     certify_seconds: Annotated[float | None, Parameter(group=HOW)] = None
@@ -81,14 +98,10 @@ class Options:
     def overrides(self) -> dict[str, Any]:
         """The options as a spec file would say them."""
         return {
-            "model": _said(source=self.model, outputs=self.outputs, device=self.device),
+            **super().overrides(),
             "surrogate": {} if self.surrogate is None else _said(source=self.surrogate, device=self.device),
-            "data": _said(source=self.data, rows=self.rows, scale=self.scale, layout=self.layout),
-            "threat": _said(norm=self.norm, eps=self.eps, low=self.low, high=self.high),
             "suite": self.suite,
-            "seed": self.seed,
             "budget": self.budget,
-            "batch_size": self.batch_size,
             "certify": _said(method=self.certify, seconds=self.certify_seconds),
         }
 
@@ -98,6 +111,7 @@ def _said(**options: object) -> dict[str, object]:
 
 
 NO_OPTIONS = Options()
+NO_TARGET = Target()
 
 
 def consoles(*, quiet: bool = False) -> tuple[Console, Console]:
@@ -118,7 +132,7 @@ def print_list(header: tuple[str, ...], lines: list[tuple[str, ...]]) -> None:
         console.print(text, style="dim" if number == 0 else None, soft_wrap=True)
 
 
-def spec_from(path: Path | None, options: Options) -> "Spec":
+def spec_from(path: Path | None, options: Target) -> "Spec":
     """What a file and the options over it ask for."""
     from brinell.spec import read_spec
 

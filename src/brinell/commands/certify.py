@@ -10,7 +10,7 @@ from cyclopts import Parameter, validators
 from rich.console import Console
 
 from brinell.certify.steps import Step
-from brinell.commands.app import HOW, NO_OPTIONS, Options, app, consoles, interrupts, recorded_spec, subject_from
+from brinell.commands.app import HOW, NO_TARGET, Target, app, consoles, interrupts, recorded_spec, subject_from
 from brinell.commands.smoothing import NO_SMOOTHING, SmoothingOptions, certified_smoothed, refuse_smoothing_options
 from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_OPEN, EXIT_VERIFICATION_FAILED, BadInput
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 SECONDS = 20.0
 """A row, or a property, may take about so long where nothing is said."""
-OF_ATTACKS = ("suite", "surrogate", "budget", "certify", "certify_seconds")
-"""Options that mean nothing where no attack is made."""
 ELSEWHERE = ("model", "data")
 """Options that mean something beside the folder of a run: where its model and its data are now."""
 
@@ -31,9 +29,9 @@ def certify(
     source: Path | None = None,
     /,
     *,
-    options: Options = NO_OPTIONS,
+    options: Target = NO_TARGET,
     smoothing: SmoothingOptions = NO_SMOOTHING,
-    method: Annotated[Step | Literal["smoothing"] | None, Parameter(group=HOW)] = None,
+    method: Annotated[Literal[Step, "smoothing"] | None, Parameter(group=HOW)] = None,
     seconds: Annotated[float | None, Parameter(group=HOW, validator=validators.Number(gt=0, lt=10**9))] = None,
     vnnlib: Annotated[Path | None, Parameter(group=HOW)] = None,
     out: Annotated[Path | None, Parameter(group=HOW)] = None,
@@ -83,12 +81,11 @@ def certify(
     refuse_smoothing_options(smoothing)
     if vnnlib is not None:
         return _decided(vnnlib, source, options, out, method, seconds, json=json)
-    _refuse_options_of_attacks(options)
     _, errors = consoles(quiet=quiet)
     shown = consoles(quiet=quiet or json)[1]
     if source is not None and source.suffix != ".toml":
         reading = _added(source, options, out, method, seconds, shown)
-    elif source is None and options == NO_OPTIONS:
+    elif source is None and options == NO_TARGET:
         raise BadInput(
             "certify",
             got="nothing",
@@ -106,17 +103,6 @@ def certify(
     return EXIT_DONE
 
 
-def _refuse_options_of_attacks(options: Options) -> None:
-    for name in OF_ATTACKS:
-        if getattr(options, name) is not None:
-            raise BadInput(
-                f"--{name.replace('_', '-')}",
-                got=str(getattr(options, name)),
-                expected="nothing: no attack is made here",
-                remedy="Drop it; --method and --seconds say how certificates are sought.",
-            )
-
-
 def _asked(method: Step | None, seconds: float | None, said: "CertifySpec | None" = None) -> "CertifySpec":
     """What the options say, over what a spec file says."""
     from brinell.spec import CertifySpec
@@ -126,7 +112,7 @@ def _asked(method: Step | None, seconds: float | None, said: "CertifySpec | None
 
 
 def _added(
-    folder: Path, options: Options, out: Path | None, method: Step | None, seconds: float | None, shown: Console
+    folder: Path, options: Target, out: Path | None, method: Step | None, seconds: float | None, shown: Console
 ) -> "Reading":
     """Certificates for a run that there is; one that sought nothing else is gone on with where it was cut off."""
     from brinell.certifying import certify_run
@@ -155,7 +141,7 @@ def _added(
 
 
 def _alone(
-    spec: Path | None, options: Options, out: Path | None, method: Step | None, seconds: float | None, shown: Console
+    spec: Path | None, options: Target, out: Path | None, method: Step | None, seconds: float | None, shown: Console
 ) -> "Reading":
     """A run that seeks certificates and makes no attack."""
     from brinell.assemble import free_folder
@@ -177,7 +163,7 @@ def _alone(
 def _decided(
     path: Path,
     source: Path | None,
-    options: Options,
+    options: Target,
     out: Path | None,
     method: Step | None,
     seconds: float | None,
@@ -190,7 +176,7 @@ def _decided(
     from brinell.certify.decide import decide
     from brinell.report.verdict import verdict_as_json, verdict_as_text
 
-    if source is not None or method is not None or options != Options(model=options.model):
+    if source is not None or method is not None or options != Target(model=options.model):
         raise BadInput(
             "certify --vnnlib",
             got="other options beside it",

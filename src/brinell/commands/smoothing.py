@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter
 from rich.console import Console
 
-from brinell.commands.app import NO_OPTIONS, Options, consoles, interrupts
+from brinell.commands.app import NO_TARGET, Target, consoles, interrupts
 from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE, BadInput
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from brinell.spec import Spec
 
 SMOOTHING = Group("Randomized smoothing", sort_key=3)
-UNUSED = ("suite", "surrogate", "budget", "certify", "certify_seconds")
-"""Options that say nothing of a smoothed classifier."""
 
 
 @Parameter(name="*")
@@ -60,7 +58,7 @@ def refuse_smoothing_options(said: SmoothingOptions) -> None:
 
 def certified_smoothed(
     path: Path | None,
-    options: Options,
+    options: Target,
     said: SmoothingOptions,
     seconds: float | None,
     out: Path | None,
@@ -90,7 +88,7 @@ def certified_smoothed(
 
 def smooth(
     source: Path | None,
-    options: Options,
+    options: Target,
     said: SmoothingOptions,
     *,
     seconds: float | None,
@@ -107,25 +105,24 @@ def smooth(
             expected="a model and data, and a folder of its own",
             remedy="A run is of f; smoothing certifies another classifier, g. Name model and data, and --out.",
         )
-    for name, value in (("seconds", seconds), *((name, getattr(options, name)) for name in UNUSED)):
-        if value is not None:
-            raise BadInput(
-                f"--{name.replace('_', '-')}",
-                got=str(value),
-                expected="nothing with --method smoothing",
-                remedy="Drop it; --n says how much work a row is.",
-            )
+    if seconds is not None:
+        raise BadInput(
+            "--seconds",
+            got=f"{seconds:g}",
+            expected="nothing with --method smoothing",
+            remedy="Drop it; --n says how much work a row is.",
+        )
     asked = _asked(_spec(source, options), said)
     folder = out or _free(asked)
     begin_smoothing(asked, folder)
     return _made(asked, folder, shown)
 
 
-def resume_smoothing(folder: Path, options: Options, *, others: bool, shown: Console) -> "SmoothReading":
+def resume_smoothing(folder: Path, options: Target, *, others: bool, shown: Console) -> "SmoothReading":
     """Go on where it was cut off; what is complete is read."""
     from brinell.smoothing.folder import read_smoothing
 
-    if others or options != NO_OPTIONS:
+    if others or options != NO_TARGET:
         raise BadInput("--resume", got="other options beside it", expected="the folder alone", remedy="Drop them.")
     reading = read_smoothing(folder)
     if reading.manifest.state == "complete":
@@ -182,7 +179,7 @@ def verify_smoothing(
     return [*found, *verify_smoothing_with_model(folder, loaded.model, loaded.rows)]
 
 
-def _spec(source: Path | None, options: Options) -> "Spec":
+def _spec(source: Path | None, options: Target) -> "Spec":
     """What is asked for: always in L2; without an eps, 0, and no attack is made."""
     from brinell.smoothing.attack import refuse_other_balls
     from brinell.spec import read_spec
