@@ -1,6 +1,7 @@
 """Cells: no bound above the truth, the truth itself where every ReLU is decided, and nothing proved of what is violated."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from brinell.certify.region import Region
 from brinell.certify.task import Task
 from brinell.certify.widening import Influence, OfPlaces, widening
 from brinell.geometry import NORMS, Norm
+from brinell.losses import margin_of
 from brinell.threat import Threat
 from six_relus import least_by_patterns, tiny
 
@@ -47,6 +49,17 @@ def test_cells_end_at_the_least_margin(seed: int) -> None:
     assert cells_of(task_of(net, y, region, math.inf)).run(NEVER).margin == pytest.approx(truth, abs=1e-6)
     assert truth - 1e-3 < cells_of(task_of(net, y, region, truth - 1e-3)).run(NEVER).margin <= truth + 1e-9
     assert cells_of(task_of(net, y, region, truth + 1e-3)).run(NEVER).margin <= truth + 1e-9
+
+
+@pytest.mark.parametrize("seed", MANY)
+def test_the_judge_is_shown_the_point_of_the_least_margin(seed: int) -> None:
+    net, _, y, region = tiny(seed)
+    shown: list[Tensor] = []
+    cells_of(replace(task_of(net, y, region, math.inf), judge=shown.append)).run(NEVER)
+    points = torch.cat(shown)
+    with torch.no_grad():
+        least = float(margin_of(net(points), y.expand(len(points))).min())
+    assert least == pytest.approx(least_by_patterns(net, y, region), abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", MANY)

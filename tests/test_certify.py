@@ -172,6 +172,19 @@ def test_branch_and_bound_ends_at_the_least_margin(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
+def test_the_judge_is_shown_the_point_of_the_least_margin(seed: int) -> None:
+    """Where every ReLU is decided the minimiser is known, so that a net that errs anywhere is found to err."""
+    net, _, y, region = tiny(seed)
+    shown: list[Tensor] = []
+    Search(*tree_of(net, y, region, torch.inf), shown.append).run(NEVER)
+    points = torch.cat(shown)
+    assert ((points >= region.lower) & (points <= region.upper)).all()
+    with torch.no_grad():
+        least = float(margin_of(net(points), y.expand(len(points))).min())
+    assert least == pytest.approx(least_by_patterns(net, y, region), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_a_search_that_is_interrupted_goes_on_where_it_was(seed: int) -> None:
     """With no time at all, round by round: the bound never falls, and nothing is asked twice."""
     net, _, y, region = tiny(seed)

@@ -19,7 +19,7 @@ from torch import Tensor
 from brinell.certify.ascent import Climb, climbed
 from brinell.certify.crown import Layers, Walk
 from brinell.certify.graph import Network
-from brinell.certify.leaf import multipliers_of
+from brinell.certify.leaf import leaf_of
 from brinell.certify.region import Region
 from brinell.certify.relaxation import Branches, Relaxation, ReLUs
 from brinell.shapes import Inputs
@@ -187,12 +187,16 @@ class Tree:
         if self.climb.region.centre is not None:
             self._climb(batch, torch.arange(len(questions)), LONGER)
             return _inheriting(questions, self.bounded(batch))
+        points: list[Inputs | None] = []
         for i, question in enumerate(questions):
             one = Batch.of([question])
             layers = self._layers(torch.float64, one)
-            leaf = multipliers_of(self.climb, self.relaxations | layers, self.last, self.specs[one.spec][:, None])
-            batch.beta[i] = leaf.float()
-        return _inheriting(questions, self.bounded(batch))
+            leaf = leaf_of(self.climb, self.relaxations | layers, self.last, self.specs[one.spec][:, None])
+            batch.beta[i] = leaf.multipliers.float()
+            points.append(leaf.point)
+        found = _inheriting(questions, self.bounded(batch))
+        solved = [found.points[i : i + 1] if point is None else point for i, point in enumerate(points)]
+        return found._replace(points=torch.cat(solved))
 
 
 def _inheriting(wholes: list[Question], parts: Bounded) -> Bounded:

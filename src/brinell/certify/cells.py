@@ -22,7 +22,7 @@ from brinell.certify.ascent import Climb, climbed
 from brinell.certify.crown import Layers, Walk
 from brinell.certify.deadline import Deadline
 from brinell.certify.graph import Network
-from brinell.certify.leaf import multipliers_of
+from brinell.certify.leaf import leaf_of
 from brinell.certify.relaxation import Branches, Relaxation, ReLUs
 from brinell.certify.search import Found
 from brinell.certify.task import Task
@@ -91,6 +91,8 @@ class Cells:
         self.widest = max(torch.Size(node.shape).numel() for node in task.network.nodes)
         self.climb = Climb(task.network, task.region, 0, math.inf)
         self.open = [] if task.margin(bounds) > task.enough else [whole]
+        self.solutions: list[Inputs] = []
+        """Where something was least, which the judge has not seen."""
         self.least, self.count, self.pace = task.margin(bounds) if not self.open else math.inf, 0, 0.0
 
     def run(self, deadline: Deadline) -> Found:
@@ -100,10 +102,11 @@ class Cells:
             influences = self._layers_bounded(batch)
             of_margins, points = self._margins_bounded(batch)
             self.count += len(batch.sign)
-            witness = self.task.judge(points)
+            self.solutions = [points]
+            self._divide(batch, [*influences, of_margins])
+            witness = self.task.judge(torch.cat(self.solutions))
             if witness is not None:
                 return Found(-math.inf, self.count, witness)
-            self._divide(batch, [*influences, of_margins])
             self.pace = (deadline.clock() - begin) / len(batch.sign)
         known = min([self.least, *(self.task.margin(cell.bounds[None]) for cell in self.open)])
         # a region has points: where every cell is said to have none, nothing is known
@@ -193,9 +196,11 @@ class Cells:
         for asked in self.task.open(bounds[None]).tolist():
             cut, spec = self._cut(one), self.task.specs[:, asked : asked + 1]
             last = len(self.task.network.nodes) - 1
-            beta = multipliers_of(self.climb, self.known | cut, last, spec)
+            leaf = leaf_of(self.climb, self.known | cut, last, spec)
+            if leaf.point is not None:
+                self.solutions.append(leaf.point)
             for i, here in self.spots.items():
-                cut[i] = replace(cut[i], chosen=cut[i].chosen._replace(beta=beta[None, None, here]))
+                cut[i] = replace(cut[i], chosen=cut[i].chosen._replace(beta=leaf.multipliers[None, None, here]))
             with torch.no_grad():
                 least = _finite(Walk(self.task.network, self.known | cut, last, spec).least(self.task.region))
             bounds[asked] = torch.fmax(bounds[asked], least[0, 0])

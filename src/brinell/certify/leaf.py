@@ -10,6 +10,7 @@ Cost        one walk for each ReLU with a sign, and at most two linear programme
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 from brinell.certify.ascent import Climb
 from brinell.certify.crown import Walk
 from brinell.certify.relaxation import Relaxation, ReLUs
+from brinell.shapes import Inputs
 
 FEASIBLE = 1e-7
 """Violation of the signs below which the programme is taken to have a point."""
@@ -26,8 +28,17 @@ FEASIBLE = 1e-7
 Vector = NDArray[np.float64]
 
 
-def multipliers_of(climb: Climb, relaxations: Mapping[int, Relaxation], start: int, spec: Tensor) -> Tensor:
-    """Multipliers for all places of all ReLU layers in their order, on a box; ``spec`` has one row and one function."""
+class Leaf(NamedTuple):
+    """What the programme came to."""
+
+    multipliers: Tensor
+    """For all places of all ReLU layers in their order."""
+    point: Inputs | None
+    """One row, at which the function is least; None where there is none or the solver found none."""
+
+
+def leaf_of(climb: Climb, relaxations: Mapping[int, Relaxation], start: int, spec: Tensor) -> Leaf:
+    """The solution on a box; ``spec`` has one row and one function."""
     layers = {i: layer for i, layer in relaxations.items() if isinstance(layer, ReLUs)}
     bare = {
         i: replace(layer, chosen=layer.chosen._replace(beta=None)) if isinstance(layer, ReLUs) else layer
@@ -43,8 +54,9 @@ def multipliers_of(climb: Climb, relaxations: Mapping[int, Relaxation], start: i
     # -sign z(x) <= 0
     left, right = (-signs[:, None] * normals)[asked].numpy(), (signs * offsets)[asked].numpy()
     ends = torch.stack([climb.region.lower.flatten(), climb.region.upper.flatten()], dim=1).numpy()
-    beta[asked] = torch.from_numpy(_dual(goal.normal.flatten().numpy(), left, right, ends, float(goal.offset)))
-    return beta
+    best, point = _solved(goal.normal.flatten().numpy(), left, right, ends, float(goal.offset))
+    beta[asked] = torch.from_numpy(best)
+    return Leaf(beta, None if point is None else torch.from_numpy(point).view_as(climb.region.lower))
 
 
 def _values(climb: Climb, bare: Mapping[int, Relaxation], i: int, layer: ReLUs) -> tuple[Tensor, Tensor]:
@@ -57,17 +69,20 @@ def _values(climb: Climb, bare: Mapping[int, Relaxation], i: int, layer: ReLUs) 
     return walk.normal.flatten(2)[0], walk.offset[0]
 
 
-def _dual(goal: Vector, left: Vector, right: Vector, ends: Vector, offset: float) -> Vector:
+def _solved(goal: Vector, left: Vector, right: Vector, ends: Vector, offset: float) -> tuple[Vector, Vector | None]:
     """Multipliers of ``left x <= right`` for the least ``<goal, x>`` between the ends, or large ones if there is no point."""
     from scipy.optimize import linprog  # takes a third of a second to load, and few rows come this far
 
-    if not len(right) or not all(np.isfinite(part).all() for part in (goal, left, right)):
-        return np.zeros(len(right))
-    slack = np.hstack([left, -np.ones((len(right), 1))])
-    least = linprog(np.append(np.zeros(len(goal)), 1.0), slack, right, bounds=[*ends.tolist(), (0, None)])
-    if least.status == 0 and least.fun > FEASIBLE:
-        # the bound grows by least.fun for each unit of these
-        needed = 1 + abs(offset) + float(np.abs(goal) @ np.abs(ends).max(axis=1))
-        return np.asarray(np.maximum(-least.ineqlin.marginals, 0) * 2 * needed / least.fun)
+    if not all(np.isfinite(part).all() for part in (goal, left, right)):
+        return np.zeros(len(right)), None
+    if len(right):
+        slack = np.hstack([left, -np.ones((len(right), 1))])
+        least = linprog(np.append(np.zeros(len(goal)), 1.0), slack, right, bounds=[*ends.tolist(), (0, None)])
+        if least.status == 0 and least.fun > FEASIBLE:
+            # the bound grows by least.fun for each unit of these
+            needed = 1 + abs(offset) + float(np.abs(goal) @ np.abs(ends).max(axis=1))
+            return np.asarray(np.maximum(-least.ineqlin.marginals, 0) * 2 * needed / least.fun), None
     solved = linprog(goal, left, right, bounds=ends)
-    return np.asarray(np.maximum(-solved.ineqlin.marginals, 0)) if solved.status == 0 else np.zeros(len(right))
+    if solved.status != 0:
+        return np.zeros(len(right)), None
+    return np.asarray(np.maximum(-solved.ineqlin.marginals, 0)), np.asarray(solved.x)
