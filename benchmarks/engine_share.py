@@ -18,7 +18,7 @@ import torch
 from published import trades_mnist
 
 from brinell import Threat, zoo
-from brinell.evaluation import finish
+from brinell.finishing import finish
 from brinell.handed import subject_of
 from brinell.opening import begin
 from brinell.tally import Moment

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from brinell import Threat
-from brinell.evaluation import Result, evaluate, finish
+from brinell.evaluation import Result, evaluate
+from brinell.finishing import finish
 from brinell.geometry import Norm
 from brinell.handed import subject_of
 from brinell.losses import margin_of

@@ -9,7 +9,8 @@ import small_net
 from brinell.attacks.a3 import A3, Signs
 from brinell.attacks.catalogue import identity
 from brinell.attacks.fgsm import FGSM
-from brinell.evaluation import evaluate, finish, resume
+from brinell.evaluation import evaluate, resume
+from brinell.finishing import finish
 from brinell.handed import subject_of
 from brinell.opening import begin
 from brinell.queries import Success

@@ -17,7 +17,8 @@ from brinell.budget import Budget
 from brinell.cli import main
 from brinell.concluding import conclude
 from brinell.errors import BadInput
-from brinell.evaluation import Result, finish, open_run, resume
+from brinell.evaluation import Result, open_run, resume
+from brinell.finishing import finish
 from brinell.manifest import read_manifest, write_manifest
 from brinell.opening import begin
 from brinell.opening import resume as reopened

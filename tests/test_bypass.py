@@ -10,7 +10,8 @@ from torch import Tensor, nn
 import small_net
 from brinell.adaptive.bypass import ROUNDING, bypassing
 from brinell.errors import BadInput
-from brinell.evaluation import Result, finish, resume, subject_of
+from brinell.evaluation import Result, resume, subject_of
+from brinell.finishing import finish
 from brinell.losses import CROSS_ENTROPY
 from brinell.models.torch_model import TorchModel
 from brinell.opening import begin

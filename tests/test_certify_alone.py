@@ -10,7 +10,7 @@ import small_runs
 from brinell.claims.bounds import bounds_of
 from brinell.cli import main
 from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE
-from brinell.evaluation import finish
+from brinell.finishing import finish
 from brinell.opening import begin
 from brinell.result import Reading, read_run
 from brinell.verify import verify_files

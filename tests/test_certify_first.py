@@ -17,7 +17,7 @@ import small_runs
 from brinell.certify.steps import STEPS, Step
 from brinell.cli import main
 from brinell.errors import BadInput
-from brinell.evaluation import finish
+from brinell.finishing import finish
 from brinell.handed import subject_of
 from brinell.opening import begin, resume
 from brinell.result import Reading, read_run

@@ -12,8 +12,9 @@ import brinell
 import small_net
 from brinell.cli import main
 from brinell.errors import BadInput
-from brinell.evaluation import Result, finish, open_run
+from brinell.evaluation import Result, open_run
 from brinell.evaluation import resume as resume_run
+from brinell.finishing import finish
 from brinell.imports.request import requested
 from brinell.manifest import read_manifest, write_manifest
 from small_runs import NET, OTHER_NET, ROWS, THREAT, small_result

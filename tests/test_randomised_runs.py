@@ -16,7 +16,8 @@ from brinell import Threat
 from brinell.attacks.apgd import APGD
 from brinell.concluding import SEALED, conclude
 from brinell.errors import BadInput
-from brinell.evaluation import Result, finish, open_run, resume
+from brinell.evaluation import Result, open_run, resume
+from brinell.finishing import finish
 from brinell.geometry import distance
 from brinell.manifest import file_digests, read_manifest, write_manifest
 from brinell.models.torch_model import TorchModel

@@ -22,7 +22,8 @@ import small_net
 from brinell import Threat
 from brinell.cli import main
 from brinell.errors import BadInput
-from brinell.evaluation import Result, finish, open_run, resume
+from brinell.evaluation import Result, open_run, resume
+from brinell.finishing import finish
 from brinell.opening import begin
 from brinell.opening import resume as reopened
 from brinell.recording import Recording
@@ -435,12 +436,12 @@ def test_run_killed_before_it_was_sealed_is_sealed_by_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The last attack had ended and the manifest said so; the tables were not written yet."""
-    import brinell.evaluation
+    import brinell.finishing
 
     def cut(*arguments: object) -> None:
         raise Cut
 
-    monkeypatch.setattr(brinell.evaluation, "conclude", cut)
+    monkeypatch.setattr(brinell.finishing, "conclude", cut)
     with pytest.raises(Cut):
         small_run(tmp_path)
     monkeypatch.undo()

@@ -14,7 +14,8 @@ from brinell.attacks.pgd import PGD
 from brinell.attacks.square import Square
 from brinell.concluding import conclude
 from brinell.errors import BadInput
-from brinell.evaluation import Result, evaluate, finish, resume
+from brinell.evaluation import Result, evaluate, resume
+from brinell.finishing import finish
 from brinell.geometry import NORMS, Norm
 from brinell.handed import subject_of
 from brinell.losses import MARGIN

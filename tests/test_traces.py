@@ -11,7 +11,8 @@ import torch
 
 from brinell import Threat
 from brinell.checks.traces import traces
-from brinell.evaluation import finish, open_run
+from brinell.evaluation import open_run
+from brinell.finishing import finish
 from brinell.models.protocol import Climbed
 from brinell.opening import begin
 from brinell.opening import resume as reopened

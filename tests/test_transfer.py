@@ -13,7 +13,8 @@ from brinell import Pipeline
 from brinell.attacks.transfer import PROPOSED, Transfer
 from brinell.cli import main
 from brinell.errors import BadInput
-from brinell.evaluation import Result, finish, open_run, resume
+from brinell.evaluation import Result, open_run, resume
+from brinell.finishing import finish
 from brinell.handed import subject_of
 from brinell.losses import CROSS_ENTROPY, TARGETED_MARGIN
 from brinell.models.torch_model import TorchModel

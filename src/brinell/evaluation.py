@@ -14,17 +14,15 @@ from torch import nn
 
 from brinell.certify.steps import Step
 from brinell.claim import threat_of
-from brinell.concluding import conclude
-from brinell.errors import BadInput, ModelFailed
+from brinell.errors import BadInput
+from brinell.finishing import finish
 from brinell.frequencies import Frequency, RandomisedFigures
 from brinell.handed import sought, subject_of
 from brinell.metrics import Figures, PerturbationSize, Proportion
 from brinell.models.outputs import Outputs
 from brinell.opening import begin
 from brinell.opening import resume as resumed
-from brinell.oracle import is_out_of_memory
 from brinell.points import WITNESSES
-from brinell.randomised import carry_out
 from brinell.records import RowRecord
 from brinell.result import Reading, read_run
 from brinell.rows import Layout
@@ -274,32 +272,3 @@ def open_run(folder: str | Path) -> Result:
         If it is not the folder of a run.
     """
     return Result(read_run(Path(folder)))
-
-
-def finish(run: Run, observer: Observer = ignore, *, stop: Callable[[], bool] = lambda: False) -> Reading:
-    """Carry a run to its end, or to where ``stop`` says; seal its folder in any case."""
-    state, refused = "interrupted", False
-    try:
-        go = run.go if run.suite.draws is None else partial(carry_out, run)
-        if go(observer, stop):
-            state = "complete"
-    except BadInput:
-        refused = True
-        raise
-    except Exception as error:  # memory may run out anywhere
-        if is_out_of_memory(error):
-            raise ModelFailed(
-                "memory",
-                got=f"{type(error).__name__}: {error}",
-                expected="room for a batch and the attack's own state",
-                remedy="Start again with a smaller --batch-size.",
-            ) from error
-        raise
-    finally:
-        try:
-            reading = conclude(run.folder, run.close(state))
-        finally:
-            run.lock.release()
-        if refused and not reading.attempts:
-            _remove(run.folder)  # the clean rows were refused: there is nothing to keep
-    return reading

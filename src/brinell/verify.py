@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from brinell.checks import model as by_model
-from brinell.checks import points, record
+from brinell.checks import points, record, statuses
 from brinell.checks.finding import Finding, equal
 from brinell.checks.proofs import CHECK, proofs
 from brinell.checks.traces import traces
@@ -24,9 +24,9 @@ CHECKS = (
     record.data,
     record.passes,
     record.schedule,
-    record.statuses,
-    record.frequencies,
-    record.certificates,
+    statuses.statuses,
+    statuses.frequencies,
+    statuses.certificates,
     traces,
     record.result,
     record.tables,

@@ -129,7 +129,7 @@ def _added(
     manifest = read_manifest(folder)
     subject = subject_from(recorded_spec(folder, options.model, options.data))
     if manifest.state != "complete" and not manifest.suite["attacks"] and method is None and seconds is None:
-        from brinell.evaluation import finish
+        from brinell.finishing import finish
         from brinell.opening import resume
         from brinell.progress import shown_on
 
@@ -145,7 +145,7 @@ def _alone(
 ) -> "Reading":
     """A run that seeks certificates and makes no attack."""
     from brinell.assemble import free_folder
-    from brinell.evaluation import finish
+    from brinell.finishing import finish
     from brinell.opening import begin
     from brinell.progress import shown_on
     from brinell.spec import read_spec

@@ -261,7 +261,7 @@ def _gone_on_with(folder: Path, errors: Console, *, quiet: bool) -> "Reading":
 
 
 def _carried_out(opened: "Run", errors: Console, *, quiet: bool) -> "Reading":
-    from brinell.evaluation import finish
+    from brinell.finishing import finish
     from brinell.progress import shown_on
 
     with interrupts(errors) as stopped, shown_on(errors, quiet=quiet) as observer:
