@@ -93,7 +93,7 @@ class Manifest(BaseModel):
     spec: Spec | None
     """What was asked for; None where model and rows were handed over in Python."""
     model: dict[str, Any]
-    """Source, fingerprint (SHA-256 of weights and architecture), classes, declared outputs."""
+    """Source, fingerprint (SHA-256 of weights, architecture and what modules hold beside these), classes, declared outputs."""
     data: dict[str, Any]
     """Source, selection, digest of the selected rows, counts."""
     threat: dict[str, Any]

@@ -1,6 +1,5 @@
 """A PyTorch module as a model: evaluated as it is, and left as it was."""
 
-import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -8,12 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from brinell.adaptive.bypass import bypassing
 from brinell.adaptive.pipeline import Pipeline
 from brinell.errors import BadInput
 from brinell.models.double import LossPrecision, slope_in_double
+from brinell.models.fingerprint import fingerprint, held
 from brinell.models.outputs import Outputs, as_logits, unwrapped
 from brinell.models.protocol import Climbed
 from brinell.shapes import Inputs, Logits, Losses, PerRow
@@ -38,10 +38,13 @@ class TorchModel:
     dtype: torch.dtype = field(init=False)
     own_dtype: torch.dtype = field(init=False)
     """The module's own precision, that of its first floating-point parameter or buffer."""
+    held: str = field(init=False)
+    """Digest of what its parts hold beside these, before any pass was made here."""
 
     def __post_init__(self) -> None:
         if self.outputs == "logits" and isinstance(self.module, Pipeline):
             self.outputs = self.module.outputs
+        self.held = held(self.module)
         tensors = [t for t in (*self.module.parameters(), *self.module.buffers()) if t.is_floating_point()]
         self.own_dtype = tensors[0].dtype if tensors else torch.float32
         self.device = tensors[0].device if tensors else torch.device("cpu")
@@ -133,13 +136,8 @@ class TorchModel:
                         setattr(module, name, buffer.copy_(before))
 
     def fingerprint(self) -> str:
-        """SHA-256 over the names, shapes, precisions and values of all parameters and buffers, and the module's text."""
-        digest = hashlib.sha256(repr(self.module).encode())
-        tensors = [*self.module.named_parameters(), *self.module.named_buffers()]
-        for name, tensor in sorted(tensors, key=lambda named: named[0]):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(_bytes_of(tensor))
-        return digest.hexdigest()
+        """SHA-256 over architecture and weights as they are, and over the modules' other attributes as they were at first."""
+        return fingerprint(self.module, self.held)
 
 
 def _slope(loss: PerRow, leaf: Inputs, *, keep: bool) -> Inputs:
@@ -151,11 +149,6 @@ def _there(grad: Inputs | None) -> Inputs:
     if grad is None:
         raise _no_gradient("an output that does not depend on its input")
     return grad
-
-
-def _bytes_of(tensor: Tensor) -> bytes:
-    plain = tensor.detach().cpu().contiguous()
-    return plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
 
 
 def _no_gradient(got: str) -> BadInput:

@@ -107,7 +107,8 @@ class SmoothingManifest(BaseModel):
     spec: Spec | None
     """Model, data, threat model and seed as they were asked for; None where model and rows were handed over in Python."""
     model: dict[str, Any]
-    """The base classifier f: source, fingerprint (SHA-256 of weights and architecture), classes, declared outputs."""
+    """The base classifier f: source, fingerprint (SHA-256 of weights, architecture and what modules hold beside these), classes,
+    declared outputs."""
     data: dict[str, Any]
     """Source, selection, digest of the selected rows, counts."""
     setting: Setting
