@@ -46,7 +46,6 @@ def blank_rows(subject: Subject) -> Iterator[RowRecord]:
 def blank_manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Path, notes: list[str]) -> Manifest:
     """The manifest of a run that has begun."""
     model, rows = subject.model, subject.rows
-    own, points = (str(dtype).removeprefix("torch.") for dtype in (model.own_dtype, model.dtype))
     return Manifest(
         format=FORMAT,
         run=folder.resolve().name,
@@ -54,7 +53,7 @@ def blank_manifest(subject: Subject, suite: Suite, ready: Readiness, folder: Pat
         started=now(),
         ended=None,
         seconds=0.0,
-        environment=environment(str(model.device), f"{own} model, {points} inputs"),
+        environment=environment(str(model.device), model.precision),
         spec=subject.spec,
         model={
             "source": subject.model_source,

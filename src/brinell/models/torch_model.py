@@ -135,6 +135,12 @@ class TorchModel:
                     for module, name, buffer, before in held:
                         setattr(module, name, buffer.copy_(before))
 
+    @property
+    def precision(self) -> str:
+        """Of the model and of the points it is given, in words."""
+        own, points = (str(dtype).removeprefix("torch.") for dtype in (self.own_dtype, self.dtype))
+        return f"{own} model, {points} inputs"
+
     def fingerprint(self) -> str:
         """SHA-256 over architecture and weights as they are, and over the modules' other attributes as they were at first."""
         return fingerprint(self.module, self.held)

@@ -81,12 +81,11 @@ def begin_smoothing(asked: Asked, folder: Path) -> SmoothingManifest:
         )
     ready = ready_for(asked.model, asked.rows, asked.threat, asked.setting)
     model, rows = asked.model, asked.rows
-    own, points = (str(dtype).removeprefix("torch.") for dtype in (model.own_dtype, model.dtype))
     manifest = SmoothingManifest(
         run=folder.resolve().name,
         state="running",
         started=now(),
-        environment=environment(str(model.device), f"{own} model, {points} inputs"),
+        environment=environment(str(model.device), model.precision),
         spec=asked.spec,
         model={
             "source": asked.model_source,
