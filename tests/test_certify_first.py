@@ -20,6 +20,7 @@ from brinell.errors import BadInput
 from brinell.finishing import finish
 from brinell.handed import subject_of
 from brinell.opening import begin, resume
+from brinell.report.coverage import not_covered
 from brinell.result import Reading, read_run
 from brinell.spec import CertifySpec
 from brinell.subject import Subject
@@ -291,5 +292,33 @@ def test_where_every_row_is_proved_no_attack_is_made(tmp_path: Path, capsys: pyt
         assert main(["report", str(sure.folder), "--format", kind]) == 0
     assert main(["diagnose", str(sure.folder)]) in (0, 6)
     told = capsys.readouterr().out
-    assert "unresolved in between: 0 rows" in told
+    assert "both bounds meet" in told
     assert "broken rows)" in told
+
+
+def test_where_both_bounds_meet_no_attack_has_to_be_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A weak suite makes a figure suspect only where a row stands that it alone speaks for."""
+    whole = finish(begin(subject(None, suite="pgd"), tmp_path / "open"))
+    assert whole.figures.status["standing"] > 0
+    assert "weak-suite" in whole.claim.line()
+    met = finish(begin(subject(suite="pgd"), tmp_path / "met"))
+    assert met.figures.settled
+    assert met.claim.settled
+    assert not whole.figures.settled
+    assert not whole.claim.settled
+    assert "suspect" not in met.claim.line()
+    made = {one.check for one in met.diagnoses if one.raised is not None}
+    assert not made & {"weak-suite", "wrong-gradients", "attacked-as-trained"}
+    assert made >= {"incomplete", "certified-and-broken", "errors-in-rows"}
+    told = {}
+    for name in ("open", "met"):
+        main(["report", str(tmp_path / name)])
+        main(["check", str(tmp_path / name)])
+        told[name] = capsys.readouterr().out
+    assert "both bounds meet" in told["met"]
+    assert "an attack bounds robust accuracy from above only" not in told["met"]
+    assert "both bounds meet" not in told["open"]
+    assert "an attack bounds robust accuracy from above only" in told["open"]
+    gaps = [gap.what for gap in not_covered(met.manifest, settled=True)]
+    assert "Rounding in the deployed model" in gaps
+    assert "Stronger attacks" not in gaps

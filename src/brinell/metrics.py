@@ -162,6 +162,11 @@ class Figures:
     errors: dict[str, int] = field(default_factory=dict)
     """Rows in error by reason."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether each row is known: wrong before any attack, broken or certified."""
+        return self.rows == sum(self.status[name] for name in ("misclassified", "broken", "certified"))
+
 
 def figures_of(
     rows: Sequence[RowRecord],

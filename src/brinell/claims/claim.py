@@ -52,6 +52,12 @@ class Claim(Part):
         """Whether it bounds the true robust accuracy from above."""
         return self.kind == "empirical"
 
+    @property
+    def settled(self) -> bool:
+        """Whether a certified figure meets the empirical one, row for row: no attack has to be trusted then."""
+        mine, proved = self.figure, self.certified
+        return proved is not None and proved.count is not None and (proved.count, proved.of) == (mine.count, mine.of)
+
     def missing(self) -> list[str]:
         """The fields that a caption needs and that are unknown, by name."""
         figure, suite = self.figure, self.suite

@@ -52,11 +52,21 @@ OF_ANY_RUN = (
 """Checks that mean something where no attack was made: no gradient had a part in the figures."""
 
 
+OF_SETTLED_RUNS = (*OF_ANY_RUN, recorded.errors_in_rows, recorded.witnesses_refused)
+"""Checks that mean something where every row is wrong, broken or certified: no attack has to be trusted then."""
+
+
 def diagnosed(run: Evidence) -> tuple[Diagnosis, ...]:
     """All checks on one run."""
-    diagnoses = []
-    for weight, check in CHECKS:
-        made = run.manifest.suite["attacks"] or check in OF_ANY_RUN
-        found, says = check(run) if made else Found(None, "no attack was made"), explained(check)
-        diagnoses.append(Diagnosis(name_of(check), weight, found.raised, found.said, says.means, says.advice))
-    return tuple(diagnoses)
+    return tuple(_diagnosis(weight, check, run) for weight, check in CHECKS)
+
+
+def _diagnosis(weight: Weight, check: Callable[[Evidence], Found], run: Evidence) -> Diagnosis:
+    says = explained(check)
+    if not run.manifest.suite["attacks"] and check not in OF_ANY_RUN:
+        found = Found(None, "no attack was made")
+    elif run.settled and weight == "suspect" and check not in OF_SETTLED_RUNS:
+        found = Found(None, "every row is wrong at once, broken or certified: no attack has to be trusted")
+    else:
+        found = check(run)
+    return Diagnosis(name_of(check), weight, found.raised, found.said, says.means, says.advice)

@@ -31,6 +31,11 @@ class Evidence:
         return self.figures.status["standing"]
 
     @property
+    def settled(self) -> bool:
+        """Whether each row is known, so that no attack has to be trusted; of a randomised model none ever is."""
+        return not self.randomised and self.figures.settled
+
+    @property
     def attacked(self) -> bool:
         """Whether any attack was made."""
         return bool(self.attempts)

@@ -51,6 +51,14 @@ def unresolved(reading: Reading) -> int:
     return sum(reading.figures.status[name] for name in ("standing", "pending", "error"))
 
 
+def between(reading: Reading) -> str:
+    """What lies between the bounds, as a sentence without its stop."""
+    rows = unresolved(reading)
+    if rows or reading.refused is not None:
+        return f"unresolved in between: {rows:,} {'row' if rows == 1 else 'rows'}"
+    return "no row is unresolved: both bounds meet, and the figure is the truth on these rows"
+
+
 def certified_figure(reading: Reading) -> tuple[str, str]:
     """The sign and the certified accuracy, or that none is given."""
     if reading.contradicted:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from brinell.diagnose.diagnosis import outcome_of
 from brinell.errors import BadInput
 from brinell.report import sections
-from brinell.report.certified import COLUMNS, bounds, certificate_lines, unresolved
+from brinell.report.certified import COLUMNS, between, bounds, certificate_lines
 from brinell.report.chart import drawn
 from brinell.report.citations import papers_of
 from brinell.report.coverage import not_covered
@@ -51,14 +51,14 @@ def html_page(reading: Reading) -> str:
         manifest=manifest,
         imported_from="" if manifest.imported is None else head_line(manifest.imported),
         certified_by=certificate_lines(reading),
-        unresolved=unresolved(reading),
+        between=between(reading),
         both=bounds(reading),
         bound_columns=COLUMNS,
         figures=reading.figures,
         say=sections,
         columns=stage_columns(reading),
         charts=[(chart, Markup(drawn(chart))) for chart in charts_of(reading)],  # escaped there
-        gaps=not_covered(manifest),
+        gaps=not_covered(manifest, settled=reading.randomised is None and reading.figures.settled),
         papers=papers_of(manifest.suite["name"], ran),
         spec=None if manifest.spec is None else written(manifest.spec),
         command=None if manifest.spec is None else command_of(manifest.spec),

@@ -11,7 +11,7 @@ from brinell.attacks.catalogue import defaults
 from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
 from brinell.metrics import Figures, StageFigures
-from brinell.report.certified import COLUMNS, Bounds, bounds, certificate_lines, certified_figure, unresolved
+from brinell.report.certified import COLUMNS, Bounds, between, bounds, certificate_lines, certified_figure
 from brinell.report.imported import print_imported
 from brinell.result import Reading
 from brinell.spending import Saturation, thinned
@@ -170,7 +170,7 @@ def _figures(reading: Reading) -> Table:
     )
     if reading.manifest.certified is not None:
         table.add_row("certified accuracy", *certified_figure(reading))
-        table.add_row("", "", f"unresolved in between: {unresolved(reading)} rows")
+        table.add_row("", "", between(reading))
     table.add_row("attack success rate", "", str(figures.attack_success_rate))
     table.add_row("perturbation size", "", str(figures.perturbation))
     return table
