@@ -53,9 +53,13 @@ def decide(
     Raises
     ------
     BadInput
-        If the net and the property do not fit, or bounds of the net are not known.
+        If the net and the property do not fit, the property has no case, or bounds of the net are not known.
     """
     begin = clock()
+    if not asked.cases:
+        raise BadInput(
+            "property", got="no case", expected="at least one", remedy="Give a property that asks for a counterexample."
+        )
     network = network or network_of(net.module, net.shape)
     found = (math.prod(net.shape), network.nodes[-1].shape[0])
     if found != (asked.inputs, asked.outputs):

@@ -21,7 +21,8 @@ Expression = object
 """A word or a list of expressions, nested as the brackets are."""
 Vector = NDArray[np.float64]
 _TOKEN = re.compile(r"[()]|[^\s()]+")
-_VARIABLE = re.compile(r"([XY])_(\d+)")
+_VARIABLE = re.compile(r"[XY]_(0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class Linear(NamedTuple):
@@ -66,31 +67,52 @@ def read(path: Path) -> Property:
     Raises
     ------
     BadInput
-        If the file is not of this form, or bounds an input on one side only.
+        If the file is not of this form, bounds an input on one side only, or asks nothing.
     """
     try:
         return parse(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise _refused(f"a file that cannot be read: {error}") from error
+    except BadInput as error:
+        raise BadInput(f"VNN-LIB file {path}", got=error.got, expected=error.expected, remedy=error.remedy) from error
 
 
 def parse(text: str) -> Property:
     """The property in a file's text; ``Raises`` as ``read`` does."""
     declared: list[str] = []
     asserted: list[list[list[Linear]]] = []
-    for expression in _expressions(text):
-        match expression:
-            case ["declare-const", str(name), "Real"] if _VARIABLE.fullmatch(name):
-                declared.append(name)
-            case ["assert", said]:
-                asserted.append(_alternatives(said))
-            case _:
-                raise _refused(f"the statement {_written(expression)}")
+    try:
+        for expression in _expressions(text):
+            match expression:
+                case ["declare-const", str(name), "Real"] if _VARIABLE.fullmatch(name):
+                    declared.append(name)
+                case ["assert", said]:
+                    _check_declared(said, set(declared))
+                    asserted.append(_alternatives(said))
+                case _:
+                    raise _refused(f"the statement {_written(expression)}")
+    except RecursionError as error:
+        raise _refused("brackets within brackets, too deep to be read") from error
     inputs, outputs = (sum(name.startswith(letter) for name in declared) for letter in "XY")
     if sorted(declared) != sorted([f"X_{i}" for i in range(inputs)] + [f"Y_{i}" for i in range(outputs)]):
         raise _refused("variables that are not X_0, X_1, … and Y_0, Y_1, …, each declared once")
-    cases = [_case([one for part in parts for one in part], inputs, outputs) for parts in product(*asserted)]
-    return Property(inputs, outputs, tuple(case for case in cases if case is not None))
+    drafts = [_case([one for part in parts for one in part], inputs, outputs) for parts in product(*asserted)]
+    cases = tuple(case for case in drafts if case is not None)
+    if not cases:
+        raise _refused(
+            "a property whose every case is empty, so that nothing is asked",
+            remedy="Mend the lower bound above an upper one, or the condition without variables that is false.",
+        )
+    return Property(inputs, outputs, cases)
+
+
+def _check_declared(said: Expression, declared: set[str]) -> None:
+    """Refuse variables that were not declared before, wherever they stand."""
+    for part in said if isinstance(said, list) else [said]:
+        if isinstance(part, list):
+            _check_declared(part, declared)
+        elif isinstance(part, str) and _VARIABLE.fullmatch(part) and part not in declared:
+            raise _refused(f"{part}, which is not declared", remedy="Declare each variable, once, before it is used.")
 
 
 def _expressions(text: str) -> Iterator[Expression]:
@@ -148,10 +170,7 @@ def _linear(said: Expression) -> Linear:
 
 
 def _number(said: str) -> float:
-    try:
-        value = float(said)
-    except ValueError:
-        value = math.nan
+    value = float(said) if _NUMBER.fullmatch(said) else math.nan
     if not math.isfinite(value):
         raise _refused(f"{said} where a number should be")
     return value
@@ -184,6 +203,8 @@ def _case(said: list[Linear], inputs: int, outputs: int) -> Case | None:
         raise _refused("an input without a lower and an upper bound")
     if not draft.outputs:
         raise _refused("a case without a condition on the outputs")
+    if not all(map(math.isfinite, _numbers(draft))):
+        raise _refused("numbers that are too large together")
     weight = np.zeros((len(draft.outputs), outputs))
     for i, one in enumerate(draft.outputs):
         for name, value in one.coefficients.items():
@@ -194,6 +215,12 @@ def _case(said: list[Linear], inputs: int, outputs: int) -> Case | None:
         if (lower <= upper).all()
         else None
     )
+
+
+def _numbers(draft: _Draft) -> Iterator[float]:
+    yield from (*draft.lower.values(), *draft.upper.values())
+    for one in draft.outputs:
+        yield from (*one.coefficients.values(), one.constant)
 
 
 def _bound(draft: _Draft, one: Linear) -> None:
@@ -211,12 +238,14 @@ def _written(said: Expression) -> str:
     return text if len(text) < 80 else f"{text[:77]}…"
 
 
-def _refused(got: str) -> BadInput:
+def _refused(
+    got: str, remedy: str = "Each input needs a lower and an upper bound; conditions of outputs are linear."
+) -> BadInput:
     return BadInput(
         "VNN-LIB file",
         got=got,
         expected="VNN-LIB 1.0: declare-const of X_i and Y_i, and assertions of <=, >=, and, or on linear expressions",
-        remedy="Each input needs a lower and an upper bound; conditions of outputs are linear.",
+        remedy=remedy,
     )
 
 
