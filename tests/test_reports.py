@@ -138,9 +138,26 @@ def test_per_attack_lines_are_not_called_robust_accuracy(result: Result, capsys:
             assert "%" not in line
 
 
+def test_one_row_is_no_rows() -> None:
+    assert status_line(figures(rows_of(broken=1))) == "1 row = 1 broken"
+    assert status_line(figures(rows_of(error=1))) == "1 row = 1 error; error: the model raised (1 row)"
+    assert status_line(figures(rows_of(broken=2))) == "2 rows = 2 broken"
+
+
+def test_an_interval_of_figures_has_no_sign(result: Result, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is at most is said by the interval's end where rows are pending."""
+    as_text(result.reading)
+    assert "≤" in next(line for line in capsys.readouterr().out.splitlines() if line.startswith("robust accuracy"))
+    rows = tuple(replace(row, status="pending") if row.status == "standing" else row for row in result.reading.rows)
+    as_text(replace(result.reading, rows=rows))
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("robust accuracy"))
+    assert "between" in line
+    assert "≤" not in line
+
+
 def test_status_line_is_a_sum() -> None:
     line = status_line(figures(rows_of(misclassified=2, broken=3, standing=4, error=1)))
-    assert line == "10 rows = 2 misclassified + 3 broken + 4 standing + 1 error; error: the model raised (1 rows)"
+    assert line == "10 rows = 2 misclassified + 3 broken + 4 standing + 1 error; error: the model raised (1 row)"
 
 
 def test_cost_line_names_every_pass(result: Result) -> None:

@@ -12,7 +12,7 @@ from brinell.attacks.pgd import PGD
 from brinell.attacks.square import Square
 from brinell.exported import as_data
 from brinell.report.markdown import markdown_report
-from brinell.report.text import spending_lines
+from brinell.report.text import saturation_line, spending_lines
 from brinell.spending import Sample, Saturation, Turn, samples_of, saturation_of, thinned, turns_of
 from brinell.statistics import poisson_upper
 from brinell.suites.rules import Rule
@@ -87,31 +87,47 @@ def history(*steps: tuple[int, int]) -> list[Turn]:
     ("steps", "saturation"),
     [
         # a quarter of 400 is the last turn exactly
-        ([(200, 7), (100, 1), (100, 0)], Saturation(passes=400, last=300, recent_passes=100, recent_broke=0)),
+        ([(200, 7), (100, 1), (100, 0)], Saturation(passes=400, last=300, recent_passes=100, recent_broke=0, left=9)),
         # the last turn is an eighth, so that the one before it is counted too
-        ([(200, 7), (150, 1), (50, 0)], Saturation(passes=400, last=350, recent_passes=200, recent_broke=1)),
-        ([(200, 7), (150, 1), (50, 2)], Saturation(passes=400, last=400, recent_passes=200, recent_broke=3)),
+        ([(200, 7), (150, 1), (50, 0)], Saturation(passes=400, last=350, recent_passes=200, recent_broke=1, left=9)),
+        ([(200, 7), (150, 1), (50, 2)], Saturation(passes=400, last=400, recent_passes=200, recent_broke=3, left=9)),
         # one turn is all there is
-        ([(500, 3)], Saturation(passes=500, last=500, recent_passes=500, recent_broke=3)),
-        ([(100, 0), (900, 0)], Saturation(passes=1000, last=0, recent_passes=900, recent_broke=0)),
-        ([(0, 0), (10, 0), (0, 0)], Saturation(passes=10, last=0, recent_passes=10, recent_broke=0)),
+        ([(500, 3)], Saturation(passes=500, last=500, recent_passes=500, recent_broke=3, left=9)),
+        ([(100, 0), (900, 0)], Saturation(passes=1000, last=0, recent_passes=900, recent_broke=0, left=9)),
+        ([(0, 0), (10, 0), (0, 0)], Saturation(passes=10, last=0, recent_passes=10, recent_broke=0, left=9)),
     ],
 )
 def test_saturation(steps: list[tuple[int, int]], saturation: Saturation) -> None:
-    assert saturation_of(history(*steps)) == saturation
+    assert saturation_of(history(*steps), 9) == saturation
 
 
 @pytest.mark.parametrize("steps", [[], [(0, 0)]])
 def test_no_saturation_where_no_pass_was_made(steps: list[tuple[int, int]]) -> None:
-    assert saturation_of(history(*steps)) is None
+    assert saturation_of(history(*steps), 9) is None
 
 
 def test_what_a_thousand_more_passes_promise() -> None:
     """None in 2,000: 3.0 / 2 at most. One in 500: 2 expected, and 4.74 / 0.5 at most, for exp(-4.74) · (1 + 4.74) = 0.05."""
-    none, one = Saturation(9999, 1, 2000, 0), Saturation(9999, 1, 500, 1)
+    none, one = Saturation(9999, 1, 2000, 0, 100), Saturation(9999, 1, 500, 1, 100)
     assert (none.expected, one.expected) == (0, 2)
     assert none.at_most == pytest.approx(1.5, abs=0.003)
     assert one.at_most == pytest.approx(4.744 / 0.5, abs=0.003)
+
+
+def test_no_more_rows_are_promised_than_are_left() -> None:
+    """Two in 16 are 125 in 1,000, and at most 6.3 / 0.016 = 393; three rows are left, or none."""
+    some, none, many = (Saturation(79, 79, 16, 2, left) for left in (3, 0, 5000))
+    assert (some.expected, some.at_most) == (3, 3)
+    assert "1,000 more would break 3 of the 3 left (at 95 % at most 3)" in saturation_line(some)
+    assert (none.expected, none.at_most) == (0, 0)
+    assert saturation_line(none) == "the last row broke by pass 79 of 79; no row is left that could break"
+    assert "1,000 more would break 125 of the 5,000 left (at 95 % at most 393)" in saturation_line(many)
+
+
+def test_rows_left_are_those_of_the_record(tmp_path: Path) -> None:
+    result = small_result(tmp_path / "run")
+    assert result.reading.saturation is not None
+    assert result.reading.saturation.left == result.figures.status["standing"] > 0
 
 
 def test_no_saturation_of_what_does_not_fall_or_is_not_attacked(tmp_path: Path) -> None:
@@ -218,7 +234,10 @@ def test_what_is_said_of_a_run(tmp_path: Path) -> None:
     assert drawn.startswith(
         f"square on 8 rows drawn from the {sample.of} that stood: broke {sample.broke}, nearer than "
     )
-    assert f"every attack before on {sample.nearer}; at 95 % it would break under {100 * sample.at_most:.1f}%" in drawn
+    assert (
+        f"every attack before on {sample.nearer}; at 95 % it would break under {100 * sample.at_most:.1f} % of them"
+        in drawn
+    )
     assert curve.endswith(" · ".join(f"{turn.broken} by {turn.passes:,}" for turn in turns))
     assert last.startswith(f"the last row broke by pass {saturation.last:,} of {saturation.passes:,}")
     assert "not how near the figure is to the truth" in last

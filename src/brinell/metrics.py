@@ -11,6 +11,11 @@ from brinell.statistics import LEVEL, clopper_pearson
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 row``, ``1,200 rows``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 @dataclass(frozen=True)
 class Proportion:
     """A count out of a named whole, with its interval. With undecided rows it is bounded, not known."""
@@ -161,6 +166,11 @@ class Figures:
     """Whether every row has been through the suite."""
     errors: dict[str, int] = field(default_factory=dict)
     """Rows in error by reason."""
+
+    @property
+    def unresolved(self) -> int:
+        """Rows that are right, and neither proved nor broken; an error is no proof of anything."""
+        return sum(self.status[name] for name in ("standing", "pending", "error"))
 
     @property
     def settled(self) -> bool:

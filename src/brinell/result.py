@@ -91,7 +91,9 @@ class Reading:
     def saturation(self) -> Saturation | None:
         """How the last passes paid; None where nothing was attacked, nothing falls (the model is randomised), or there are no
         more points to try (an import)."""
-        return saturation_of(self.turns) if self.randomised is None and self.manifest.imported is None else None
+        if self.randomised is not None or self.manifest.imported is not None:
+            return None
+        return saturation_of(self.turns, self.figures.unresolved)
 
     @property
     def attacked(self) -> bool:

@@ -44,16 +44,18 @@ class Saturation:
     recent_passes: int
     """In the last turns, which make at least a quarter of the passes."""
     recent_broke: int
+    left: int
+    """Rows that could still break."""
 
     @property
     def expected(self) -> float:
-        """Rows that 1,000 further passes are expected to break, as the recent ones did."""
-        return 1000 * self.recent_broke / self.recent_passes
+        """Rows that 1,000 further passes are expected to break, as the recent ones did; no more than are left."""
+        return min(self.left, 1000 * self.recent_broke / self.recent_passes)
 
     @property
     def at_most(self) -> float:
         """The same, one-sided, at 95 % (Poisson)."""
-        return 1000 * poisson_upper(self.recent_broke, CONFIDENCE) / self.recent_passes
+        return min(self.left, 1000 * poisson_upper(self.recent_broke, CONFIDENCE) / self.recent_passes)
 
 
 @dataclass(frozen=True)
@@ -91,15 +93,15 @@ def turns_of(attempts: Iterable[AttemptRecord]) -> list[Turn]:
     return turns
 
 
-def saturation_of(turns: Sequence[Turn]) -> Saturation | None:
-    """How the last turns paid; None where no pass was made."""
+def saturation_of(turns: Sequence[Turn], left: int) -> Saturation | None:
+    """How the last turns paid, with so many rows left that could break; None where no pass was made."""
     if not turns or turns[-1].passes == 0:
         return None
     whole = turns[-1].passes
     before = [turn for turn in turns if turn.passes <= (1 - RECENT) * whole]
     then = (before[-1].passes, before[-1].broken) if before else (0, 0)
     last = max((turn.passes for turn in turns if turn.broke), default=0)
-    return Saturation(whole, last, whole - then[0], turns[-1].broken - then[1])
+    return Saturation(whole, last, whole - then[0], turns[-1].broken - then[1], left)
 
 
 def samples_of(

@@ -22,6 +22,7 @@ from brinell.manifest import (
     Manifest,
     file_digests,
 )
+from brinell.metrics import counted
 from brinell.queries import Cost
 from brinell.records import (
     AttemptRecord,
@@ -144,7 +145,7 @@ def schedule(reading: Reading) -> Iterator[Finding]:
         off.append(len(record.turns))
     if not off and through and programme.cut != (manifest.cut == "passes"):
         off.append(len(record.turns))
-    good = f"{len(record.turns)} turns, each with the rows and the attempt that the suite names"
+    good = f"{counted(len(record.turns), 'turn')}, each with the rows and the attempt that the suite names"
     bad = f"not what the suite names: turns {', '.join(map(str, off[:3]))}"
     yield Finding("schedule", not off, bad if off else good)
 

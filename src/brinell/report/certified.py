@@ -6,6 +6,7 @@ from typing import NamedTuple
 from brinell.certify.steps import STEPS
 from brinell.claim import threat_of
 from brinell.manifest import Certified
+from brinell.metrics import counted
 from brinell.result import Reading
 
 REFUSED = "refused"
@@ -35,7 +36,7 @@ def bounds(reading: Reading) -> Bounds | None:
     if about is None:
         return None
     rows, threat = reading.figures.rows, threat_of(reading.manifest)
-    proved, open_ = reading.figures.status["certified"], unresolved(reading)
+    proved, open_ = reading.figures.status["certified"], reading.figures.unresolved
     ends = (_share(proved, rows), _share(proved + open_, rows), f"{open_:,}")
     if reading.refused is not None:
         ends = (ends[0] if not reading.contradicted else REFUSED, REFUSED, REFUSED)
@@ -46,16 +47,11 @@ def _share(count: int, rows: int) -> str:
     return f"{count:,}/{rows:,} = {100 * count / rows:.1f} %" if rows else "0/0"
 
 
-def unresolved(reading: Reading) -> int:
-    """Rows between the bounds: right, neither proved nor broken; an error is no proof of anything."""
-    return sum(reading.figures.status[name] for name in ("standing", "pending", "error"))
-
-
 def between(reading: Reading) -> str:
     """What lies between the bounds, as a sentence without its stop."""
-    rows = unresolved(reading)
+    rows = reading.figures.unresolved
     if rows or reading.refused is not None:
-        return f"unresolved in between: {rows:,} {'row' if rows == 1 else 'rows'}"
+        return f"unresolved in between: {counted(rows, 'row')}"
     return "no row is unresolved: both bounds meet, and the figure is the truth on these rows"
 
 
@@ -84,12 +80,18 @@ def _sought(about: Certified) -> str:
 def _first(reading: Reading) -> str:
     asked = [record for record in reading.certificates if record.first or not reading.attacked]
     settled, spent = [record.outcome for record in asked], sum(record.seconds for record in asked)
+    proved, broken = settled.count("certified"), settled.count("violated")
     if not reading.attacked:
         return (
-            f"no attack was made: {settled.count('certified'):,} rows are certified, {settled.count('violated'):,} broken by "
-            f"the search for a proof, in {spent:,.0f} s; {unresolved(reading):,} are unresolved"
+            f"no attack was made: {counted(proved, 'row')} {_be(proved, 'are')} certified, {broken:,} broken by the search for a "
+            f"proof, in {spent:,.0f} s; {reading.figures.unresolved:,} {_be(reading.figures.unresolved, 'are')} unresolved"
         )
     return (
-        f"before any attack {settled.count('certified'):,} rows were certified and {settled.count('violated'):,} broken by the "
-        f"search for a proof, in {spent:,.0f} s: no attack was spent on them"
+        f"before any attack {counted(proved, 'row')} {_be(proved, 'were')} certified and {broken:,} broken by the search for a "
+        f"proof, in {spent:,.0f} s: no attack was spent on them"
     )
+
+
+def _be(count: int, many: str) -> str:
+    """``are`` or ``were`` as the count asks for."""
+    return many if count != 1 else {"are": "is", "were": "was"}[many]

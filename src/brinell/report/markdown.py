@@ -20,7 +20,7 @@ from brinell.result import Reading
 def markdown_report(reading: Reading) -> str:
     """The result as GitHub-flavoured Markdown; the claim is the tables' caption."""
     manifest, figures = reading.manifest, reading.figures
-    given = "Each attack was given the rows that those before it had left"
+    given = "Each attack was given rows that those before it had left"
     if reading.randomised is not None:
         given = "Each attack was given all rows on which the model is ever right"
     lines = [

@@ -10,7 +10,7 @@ from rich.text import Text
 from brinell.attacks.catalogue import defaults
 from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
-from brinell.metrics import Figures, StageFigures
+from brinell.metrics import Figures, StageFigures, counted
 from brinell.report.certified import COLUMNS, Bounds, between, bounds, certificate_lines, certified_figure
 from brinell.report.imported import print_imported
 from brinell.result import Reading
@@ -92,9 +92,13 @@ def finding_lines(reading: Reading) -> list[str]:
 def status_line(figures: Figures) -> str:
     """All rows by status, as a sum."""
     terms = [f"{count} {status}" for status, count in figures.status.items() if count]
-    unconfirmed = f"; {figures.unconfirmed} witnesses not confirmed" if figures.unconfirmed else ""
-    reasons = "".join(f"; error: {reason} ({count} rows)" for reason, count in figures.errors.items())
-    return f"{figures.rows} rows = {' + '.join(terms)}{unconfirmed}{reasons}"
+    unconfirmed = (
+        f"; {figures.unconfirmed} witness{'es' * (figures.unconfirmed != 1)} not confirmed"
+        if figures.unconfirmed
+        else ""
+    )
+    reasons = "".join(f"; error: {reason} ({counted(count, 'row')})" for reason, count in figures.errors.items())
+    return f"{counted(figures.rows, 'row')} = {' + '.join(terms)}{unconfirmed}{reasons}"
 
 
 def cost_line(figures: Figures) -> str:
@@ -130,7 +134,8 @@ def spending_lines(reading: Reading) -> list[str]:
     for sample in reading.samples:
         lines.append(
             f"{titles[sample.stage]} on {sample.drawn} rows drawn from the {sample.of:,} that stood: broke {sample.broke}, "
-            f"nearer than every attack before on {sample.nearer}; at 95 % it would break under {sample.at_most:.1%} of them"
+            f"nearer than every attack before on {sample.nearer}; at 95 % it would break under "
+            f"{100 * sample.at_most:.1f} % of them"
         )
     saturation = reading.saturation
     if saturation is not None and (saturation.last or reading.manifest.state == "complete"):
@@ -143,15 +148,21 @@ def spending_lines(reading: Reading) -> list[str]:
 
 def saturation_line(saturation: Saturation) -> str:
     """How the last passes paid, and what that does not say."""
-    last = f"the last row broke by pass {saturation.last:,} of {saturation.passes:,}"
+    last, recent = f"the last row broke by pass {saturation.last:,} of {saturation.passes:,}", saturation.recent_broke
     if not saturation.last:
         last = f"no row broke in {saturation.passes:,} passes"
+    if saturation.left == 0:
+        return f"{last}; no row is left that could break"
     return (
-        f"{last}; in the last "
-        f"{saturation.recent_passes:,} passes {saturation.recent_broke} rows did: 1,000 more would break "
-        f"{saturation.expected:.2g} (at 95 % under {saturation.at_most:.2g}). This is where this suite has had enough, "
-        "not how near the figure is to the truth"
+        f"{last}; in the last {saturation.recent_passes:,} passes {counted(recent, 'row')} did: 1,000 "
+        f"more would break {_rows(saturation.expected)} of the {saturation.left:,} left (at 95 % at most "
+        f"{_rows(saturation.at_most)}). This is where this suite has had enough, not how near the figure is to the truth"
     )
+
+
+def _rows(expected: float) -> str:
+    """A number of rows that need not be whole, without an exponent."""
+    return f"{expected:.2g}" if expected < 9.5 else f"{expected:,.0f}"
 
 
 def _figures(reading: Reading) -> Table:
@@ -165,7 +176,7 @@ def _figures(reading: Reading) -> Table:
     refused = f"refused: {reading.refused}" if reading.refused else str(figures.robust_accuracy)
     table.add_row(
         Text("robust accuracy", style=headline),
-        Text("" if reading.refused or not reading.attacked else "≤", style=headline),
+        Text("" if reading.refused or figures.robust_accuracy.undecided else "≤", style=headline),
         Text(refused, style=headline),
     )
     if reading.manifest.certified is not None:
