@@ -1,6 +1,7 @@
 """A smoothed classifier's folder: made, cut off and resumed, read, verified, and kept apart from runs."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from brinell.cli import main
 from brinell.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INCOMPLETE, EXIT_VERIFICATION_FAILED, BadInput
 from brinell.manifest import file_digests
 from brinell.models.torch_model import TorchModel
-from brinell.report.smoothed import attack_lines
+from brinell.report.smoothed import attack_lines, outcome_lines
 from brinell.report.smoothed_page import curve, smoothing_page
 from brinell.result import read_run
 from brinell.rows import rows_of
@@ -61,10 +62,10 @@ def test_every_row_is_counted(whole: SmoothReading) -> None:
     attack = figures.attack
     assert attack is not None
     assert attack.stands.count + attack.broken + attack.abstained + attack.errors == figures.outcomes["certified"]
-    assert attack.certified.count <= attack.not_shown_wrong.count
+    assert attack.certified.count <= attack.not_shown_wrong
     assert attack.contradictions == ()
     # the upper end leaves out what was shown wrong, and nothing else
-    assert attack.not_shown_wrong.count == ROWS - figures.outcomes["wrong"] - attack.broken
+    assert attack.not_shown_wrong == ROWS - figures.outcomes["wrong"] - attack.broken
 
 
 def test_cut_off_and_resumed_or_in_other_batches_it_is_the_same(whole: SmoothReading, tmp_path: Path) -> None:
@@ -75,6 +76,14 @@ def test_cut_off_and_resumed_or_in_other_batches_it_is_the_same(whole: SmoothRea
     assert (len(first.rows), first.manifest.state) == (3, "interrupted")
     assert first.figures.outcomes["pending"] == ROWS - 3
     assert first.figures.certified_at(0).value is None  # bounded, not known
+    attack = first.figures.attack
+    assert attack is not None  # what is pending has not been shown wrong, in figures, data and words
+    assert attack.not_shown_wrong == ROWS - first.figures.outcomes["wrong"] - attack.broken
+    assert (
+        json.loads((folder / "result.json").read_text("utf-8"))["attack"]["not_shown_wrong"] == attack.not_shown_wrong
+    )
+    assert f"to {attack.not_shown_wrong} of {ROWS} (not shown wrong" in attack_lines(first.figures)[-1]
+    assert f"{ROWS - 3} pending" in attack_lines(first.figures)[-1]
     with (folder / "rows.jsonl").open("ab") as file:
         file.write(b'{"row": 3, "place"')  # killed while it wrote
     again = make(asked(batch_size=7), folder)
@@ -130,11 +139,65 @@ def test_the_command_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
         ["--method", "smoothing", "--sigma", "0.1", "--seconds", "3"],
         ["--method", "smoothing", "--sigma", "0.1", "--suite", "pgd"],
         ["--method", "smoothing", "--sigma", "0.1", "--n", "10", "--alpha", "0.001", "--eps", "0.1"],  # PREDICT is mute
+        ["--method", "smoothing", "--sigma", "64/0"],
+        ["--method", "smoothing", "--sigma", "-1/255"],
     ],
 )
 def test_refusals(wrong: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["certify", *SOURCES, *wrong, "--out", str(tmp_path / "none")]) == EXIT_BAD_INPUT
     assert not (tmp_path / "none").exists()
+
+
+def said_of(lines: list[str]) -> list[tuple[int, int]]:
+    """Each sum of rows in some lines: the whole, and what its parts come to."""
+    sums = [re.match(r"(\d+) rows = ([^;]*)", line) for line in lines]
+    return [(int(found[1]), sum(map(int, re.findall(r"(?:^|\+ )(\d+) ", found[2])))) for found in sums if found]
+
+
+def test_every_sum_adds_up(whole: SmoothReading) -> None:
+    partial = figures_of(whole.manifest, whole.rows[:4])
+    for figures in (whole.figures, partial):
+        sums = said_of([*outcome_lines(figures), *attack_lines(figures)])
+        assert sums == [(ROWS, ROWS)] * 2
+    assert "of a wrong class" in outcome_lines(figures_of(whole.manifest, ()))[0]  # also where there are none
+    assert "certified right, at some radius" in outcome_lines(whole.figures)[0]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """What is said where options are refused before any noise."""
+    assert main(["certify", *SOURCES, "--method", "smoothing", *options]) == EXIT_BAD_INPUT
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_noise_of_pixels_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TorchModel, "scores", lambda *_: pytest.fail("the model was asked"))
+    said = refused(capsys, "--sigma", "64", "--out", str(tmp_path / "none"))
+    assert "If pixels are meant, write 64/255" in said
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_eps_out_of_reach_is_refused_and_its_remedy_helps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TorchModel, "scores", lambda *_: pytest.fail("the model was asked"))
+    out = ("--out", str(tmp_path / "none"))
+    said = refused(capsys, "--sigma", "0.25", "--n", "100", "--eps", "0.5", *out)
+    assert "at most 0.3751" in said
+    found = re.search(r"Raise --n to (\d+) or more", said)
+    assert found
+    least = Setting(sigma=0.25, n=int(found[1])).ceiling
+    assert Setting(sigma=0.25, n=int(found[1]) - 1).ceiling < 0.5 <= least
+    assert "Raise --sigma" in refused(capsys, "--sigma", "0.25", "--n", "100", "--eps", "3", *out)
+
+
+def test_sigma_may_be_a_fraction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ["--method", "smoothing", "--sigma", "64/255", "--n", "30", "--n0", "5", "--rows", "0:2"]
+    assert main(["certify", *SOURCES, *said, "--out", str(tmp_path / "fraction")]) == EXIT_DONE
+    assert "sigma 64/255" in capsys.readouterr().out
+    assert read_smoothing_manifest(tmp_path / "fraction").setting.sigma == 64 / 255
+    assert main(["verify", str(tmp_path / "fraction"), "--files-only"]) == EXIT_DONE
 
 
 def test_a_run_is_not_certified_by_smoothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,15 +247,15 @@ def test_a_changed_row_is_found(
 def test_a_certified_row_that_falls_is_a_contradiction_and_ends_the_interval(whole: SmoothReading) -> None:
     attack = whole.figures.attack
     assert attack is not None and attack.certified.count > 0
-    assert "from" in attack_lines(attack)[-1]
+    assert "from" in attack_lines(whole.figures)[-1]
     at = next(n for n, row in enumerate(whole.rows) if row.radius is not None and row.radius >= 0.1 and row.attacked)
     rows = list(whole.rows)
     rows[at] = rows[at].model_copy(update={"attacked": rows[at].attacked.model_copy(update={"outcome": "broken"})})  # type: ignore[union-attr]
     figures = figures_of(whole.manifest, rows)
     assert figures.attack is not None
     assert figures.attack.contradictions == (rows[at].row,)
-    assert "CONTRADICTION" in attack_lines(figures.attack)[-1]
-    assert "No interval is given" in attack_lines(figures.attack)[-1]
+    assert "CONTRADICTION" in attack_lines(figures)[-1]
+    assert "No interval is given" in attack_lines(figures)[-1]
     assert len(curve(figures).lines) == 1
 
 
@@ -232,5 +295,6 @@ def test_an_attack_that_could_not_be_made_leaves_nothing_standing(tmp_path: Path
     attack = figures.attack
     assert attack is not None
     assert (attack.stands.count, attack.broken, attack.errors) == (0, 0, 2)
-    assert attack.not_shown_wrong.count == 2
-    assert "attack could not be made 2" in attack_lines(attack)[1]
+    assert attack.not_shown_wrong == 2
+    assert "2 rows = 0 standing" in attack_lines(figures)[2]
+    assert "2 on which the attack could not be made" in attack_lines(figures)[2]

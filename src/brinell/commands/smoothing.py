@@ -25,8 +25,8 @@ SMOOTHING = Group("Randomized smoothing", sort_key=3)
 class SmoothingOptions:
     """What is said of the noise; for ``--method smoothing`` alone."""
 
-    sigma: Annotated[float | None, Parameter(group=SMOOTHING)] = None
-    """Standard deviation of the noise, in input units. Needed."""
+    sigma: Annotated[str | None, Parameter(group=SMOOTHING)] = None
+    """Standard deviation of the noise, in input units: a decimal, or a fraction such as 64/255. Needed."""
     n: Annotated[int | None, Parameter(group=SMOOTHING)] = None
     """Noisy copies of a row from which it is certified. [default: 10000]"""
     n0: Annotated[int | None, Parameter(group=SMOOTHING)] = None
@@ -128,7 +128,7 @@ def resume_smoothing(folder: Path, options: Target, *, others: bool, shown: Cons
     if reading.manifest.state == "complete":
         return reading
     setting = reading.manifest.setting
-    said = SmoothingOptions(sigma=setting.sigma, n=setting.n, n0=setting.n0, alpha=setting.alpha)
+    said = SmoothingOptions(sigma=repr(setting.sigma), n=setting.n, n0=setting.n0, alpha=setting.alpha)
     return _made(_asked(_recorded(reading, None, None), said), folder, shown)
 
 
@@ -196,7 +196,7 @@ def _spec(source: Path | None, options: Target) -> "Spec":
 def _asked(spec: "Spec", said: SmoothingOptions) -> "Asked":
     from brinell.assemble import loaded_from
     from brinell.smoothing.making import BATCH_SIZE, Asked
-    from brinell.smoothing.setting import Setting
+    from brinell.smoothing.setting import Setting, sigma_of
     from brinell.threat import Threat
 
     if said.sigma is None:
@@ -206,7 +206,8 @@ def _asked(spec: "Spec", said: SmoothingOptions) -> "Asked":
             expected="the standard deviation of the noise, in input units",
             remedy="State it, for example --sigma 0.25.",
         )
-    setting = Setting(**{name: value for name, value in asdict(said).items() if value is not None})
+    counts = {name: value for name, value in asdict(said).items() if value is not None and name != "sigma"}
+    setting = Setting(sigma=sigma_of(said.sigma), **counts)
     threat = Threat(spec.threat.norm, spec.threat.eps, low=spec.threat.low, high=spec.threat.high)
     loaded = loaded_from(spec)
     return Asked(
@@ -231,7 +232,7 @@ def _free(asked: "Asked") -> Path:
     """A folder under ``runs/`` that says what is certified, and is not taken."""
     model = Path(asked.model_source.removeprefix("builtin:").replace(":", "-")).name.replace(".py", "")
     number = 1
-    while (folder := Path("runs") / f"{model}-smoothing-{asked.setting.sigma:g}-{number}").exists():
+    while (folder := Path("runs") / f"{model}-smoothing-{asked.setting.noise.replace('/', '-')}-{number}").exists():
         number += 1
     return folder
 

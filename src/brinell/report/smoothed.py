@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from brinell.report.show import stdout
-from brinell.smoothing.figures import AttackFigures, SmoothFigures
+from brinell.smoothing.figures import SmoothFigures
 from brinell.smoothing.folder import SmoothReading, smoothing_data
 
 
@@ -35,7 +35,7 @@ def smoothing_as_text(reading: SmoothReading, console: Console | None = None) ->
     if figures.attack is not None:
         console.print()
         console.print(Text(f"the smoothed classifier attacked, L2, eps {figures.attack.eps}", style="bold"))
-        for line in attack_lines(figures.attack):
+        for line in attack_lines(figures):
             console.print(Text(line), soft_wrap=True)
     for note in manifest.notes:
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
@@ -44,8 +44,8 @@ def smoothing_as_text(reading: SmoothReading, console: Console | None = None) ->
 
 def g_line(reading: SmoothReading) -> str:
     """What g is."""
-    sigma = reading.manifest.setting.sigma
-    return f"g(x) = the class that f gives x + noise most often, Gaussian noise of standard deviation {sigma:g}"
+    sigma = reading.manifest.setting.noise
+    return f"g(x) = the class that f gives x + noise most often, Gaussian noise of standard deviation {sigma}"
 
 
 def setting_line(reading: SmoothReading) -> str:
@@ -59,14 +59,10 @@ def setting_line(reading: SmoothReading) -> str:
 
 def outcome_lines(figures: SmoothFigures) -> list[str]:
     """All rows as a sum, and with which confidence what is said of them holds."""
-    words = {"certified": "certified", "wrong": "of a wrong class", "abstained": "abstained", "pending": "pending"}
-    terms = [
-        f"{count} {words[name]}"
-        for name, count in figures.outcomes.items()
-        if count or name in ("certified", "abstained")
-    ]
+    certified = f"{figures.outcomes['certified']} certified right, at some radius"
     return [
-        f"{figures.rows} rows = {' + '.join(terms)}; rows abstained on or of a wrong class are certified at no radius",
+        f"{figures.rows} rows = {_sum(figures, [certified])}; rows "
+        "abstained on or of a wrong class are certified at no radius",
         f"each certificate fails with probability at most {figures.alpha:g}: of {figures.rows} rows at most "
         f"{figures.expected_false:g} expected to be false; all hold together with probability at least "
         f"{max(0.0, 1 - figures.expected_false):g}",
@@ -75,12 +71,22 @@ def outcome_lines(figures: SmoothFigures) -> list[str]:
     ]
 
 
-def attack_lines(attack: AttackFigures) -> list[str]:
+def attack_lines(figures: SmoothFigures) -> list[str]:
     """What is certified beside what stands; and what is not said where the two contradict each other."""
+    attack = figures.attack
+    if attack is None:
+        return []
+    attacked = [
+        f"{attack.stands.count} standing",
+        f"{attack.broken} broken",
+        f"{attack.abstained} undecided (PREDICT abstained)",
+        *[f"{attack.errors} on which the attack could not be made"] * bool(attack.errors),
+    ]
     lines = [
         f"certified at eps {attack.eps}: {attack.certified}",
-        f"stands under attack: {attack.stands}; broken {attack.broken}, abstained {attack.abstained}"
-        + f", attack could not be made {attack.errors}" * bool(attack.errors),
+        f"stands under attack: {attack.stands}",
+        f"{figures.rows} rows = {_sum(figures, attacked)}; each row certified right at some radius was attacked at eps, those "
+        "whose radius is smaller too",
     ]
     if attack.contradictions:
         rows = ", ".join(map(str, attack.contradictions[:20]))
@@ -89,11 +95,20 @@ def attack_lines(attack: AttackFigures) -> list[str]:
             "probability at most alpha. No interval is given"
         )
     else:
+        pending = "" if figures.complete else f", and the {figures.outcomes['pending']} pending"
         lines.append(
             f"robust accuracy of g at eps, an estimate, for g is only sampled: from {attack.certified.count} rows (certified) to "
-            f"{attack.not_shown_wrong.count} of {attack.certified.of} (not shown wrong, those undecided by abstention included)"
+            f"{attack.not_shown_wrong} of {figures.rows} (not shown wrong, those undecided included{pending})"
         )
     return lines
+
+
+def _sum(figures: SmoothFigures, certified: list[str]) -> str:
+    """All rows as a sum: those certified right at some radius, in whatever parts, and the others."""
+    outcomes = figures.outcomes
+    others = [f"{outcomes['wrong']} of a wrong class", f"{outcomes['abstained']} on which CERTIFY abstained"]
+    pending = [f"{outcomes['pending']} pending"] * (not figures.complete)
+    return " + ".join([*certified, *others, *pending])
 
 
 def _table(figures: SmoothFigures) -> Table:

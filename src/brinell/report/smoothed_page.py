@@ -40,7 +40,7 @@ def smoothing_page(reading: SmoothReading) -> str:
         g=g_line(reading),
         setting=setting_line(reading),
         outcomes=outcome_lines(figures),
-        attack=[] if figures.attack is None else attack_lines(figures.attack),
+        attack=[] if figures.attack is None else attack_lines(figures),
         chart=(chart := curve(figures)),
         svg=Markup(drawn(chart)),  # escaped there
         interval=_interval,
@@ -58,7 +58,7 @@ def curve(figures: SmoothFigures) -> Chart:
     attack = figures.attack
     if attack is not None and rows:
         eps = float(attack.eps)
-        ends = [Point(eps, attack.certified.count / rows), Point(eps, attack.not_shown_wrong.count / rows)]
+        ends = [Point(eps, attack.certified.count / rows), Point(eps, attack.not_shown_wrong / rows)]
         if not attack.contradictions:
             lines.append(Line(f"not shown wrong, eps {attack.eps}", ends, tone="second"))
             said += (

@@ -29,8 +29,8 @@ class AttackFigures:
     """Rows certified at eps."""
     stands: Proportion
     """Rows on which PREDICT gives the true class at the point that the attack reached."""
-    not_shown_wrong: Proportion
-    """Rows on which g was shown to err neither before the attack nor by it: those standing, and those undecided."""
+    not_shown_wrong: int
+    """Rows on which g was shown to err neither before the attack nor by it: those standing, undecided and pending."""
     broken: int
     """Rows on which PREDICT gives another class there."""
     abstained: int
@@ -102,7 +102,7 @@ class SmoothFigures:
                 "eps": float(attack.eps),
                 "certified": attack.certified.count,
                 "stands": attack.stands.count,
-                "not_shown_wrong": attack.not_shown_wrong.count,
+                "not_shown_wrong": attack.not_shown_wrong,
                 "broken": attack.broken,
                 "abstained": attack.abstained,
                 "errors": attack.errors,
@@ -137,7 +137,7 @@ def _attack(eps: Eps, rows: Sequence[SmoothedRow], total: int) -> AttackFigures:
         eps=eps,
         certified=Proportion(len(certified), total, ROWS, pending),
         stands=Proportion(judged["stands"], total, ROWS, pending),
-        not_shown_wrong=Proportion(len(rows) - wrong - judged["broken"], total, ROWS, pending),
+        not_shown_wrong=total - wrong - judged["broken"],
         broken=judged["broken"],
         abstained=judged["abstained"],
         errors=judged["error"],

@@ -1,5 +1,7 @@
 """Before noise is drawn: what would make a certificate of a smoothed classifier wrong is refused."""
 
+import math
+
 import torch
 
 from brinell.before.answers import check_labels, check_mode, check_outputs
@@ -19,6 +21,10 @@ from brinell.threat import Threat
 
 SAMPLE = 32
 """Rows on which the base classifier is tried."""
+WIDEST = 4
+"""Sigma may be so many times the width of the box; published noise stays below twice that width."""
+MANY = 10_000_000
+"""More copies than this are no advice."""
 
 
 def ready_for(model: TorchModel, rows: Rows, threat: Threat, setting: Setting) -> Readiness:
@@ -30,6 +36,10 @@ def ready_for(model: TorchModel, rows: Rows, threat: Threat, setting: Setting) -
         At the first thing that would make a certificate wrong, or the attack futile.
     """
     refuse_other_balls(threat)
+    _refuse_wide_noise(threat, setting)
+    if threat.eps > 0:
+        _refuse_mute_prediction(setting)
+        _refuse_out_of_reach(threat, setting)
     if model.rejects:
         raise BadInput(
             "model",
@@ -51,10 +61,37 @@ def ready_for(model: TorchModel, rows: Rows, threat: Threat, setting: Setting) -
             check_batch_independence(model, x, model.scores(x), ready)
         if threat.eps > 0:
             check_eps(rows, threat, ready)
-            _refuse_mute_prediction(setting)
             with refusal("model gradients", "logits that are differentiable by the input"):
                 check_gradients(model, x, y, ready)
     return ready
+
+
+def _refuse_wide_noise(threat: Threat, setting: Setting) -> None:
+    """Refuse noise in which no input of the box can be seen: sigma is on another scale."""
+    width = threat.high - threat.low
+    if setting.sigma > WIDEST * width:
+        raise BadInput(
+            "sigma",
+            got=setting.noise,
+            expected=f"at most {WIDEST * width:g}, {WIDEST} times the width of the box [{threat.low:g}, {threat.high:g}]",
+            remedy=f"If pixels are meant, write {setting.sigma:g}/255.",
+        )
+
+
+def _refuse_out_of_reach(threat: Threat, setting: Setting) -> None:
+    """Refuse an eps at which no row can be certified, however sure its class."""
+    if threat.eps <= setting.ceiling:
+        return
+    least = setting.least_for(threat.eps) if threat.eps / setting.sigma < 8 else math.inf
+    raise BadInput(
+        "eps",
+        got=f"{threat.eps_text}, at which nothing can be certified with sigma {setting.noise}, n {setting.n} and alpha "
+        f"{setting.alpha:g}",
+        expected=f"at most {setting.ceiling:.4g}, the radius where all copies agree",
+        remedy=f"Raise --n to {least} or more, or raise --sigma."
+        if least <= MANY
+        else "Raise --sigma, or lower --eps.",
+    )
 
 
 def _refuse_mute_prediction(setting: Setting) -> None:

@@ -142,7 +142,7 @@ class SmoothingManifest(BaseModel):
 
     def names(self) -> str:
         """How g is called: by its base classifier and its noise."""
-        return f"smoothed classifier g of f = {self.model['source']}, sigma {self.setting.sigma:g}"
+        return f"smoothed classifier g of f = {self.model['source']}, sigma {self.setting.noise}"
 
 
 def outcome_of(setting: Setting, *, top: int, k: int, label: int) -> Outcome:

@@ -8,8 +8,28 @@ Letters     ``pA``: a lower bound of the probability that the base classifier gi
 import math
 from dataclasses import dataclass
 
+from brinell.eps import Eps
 from brinell.errors import BadInput
 from brinell.statistics import binomial_lower
+
+
+def sigma_of(written: str) -> float:
+    """Sigma as it was written: a decimal, or a fraction such as 64/255.
+
+    Raises
+    ------
+    BadInput
+        If it is neither, or negative, or not finite.
+    """
+    try:
+        return float(Eps(written))
+    except BadInput:
+        raise BadInput(
+            "smoothing sigma",
+            got=repr(written),
+            expected="a finite number above 0, as a decimal or a fraction",
+            remedy="Write it in input units, for example 0.25 or 64/255.",
+        ) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +80,17 @@ class Setting:
 
         lower = self.lower(k)
         return self.sigma * float(ndtri(lower)) if lower > 0.5 else None
+
+    def least_for(self, radius: float) -> int:
+        """The fewest copies by which a radius R (input units) is certified if all agree: ``alpha^(1/n) >= Phi(R / sigma)``."""
+        from scipy.special import log_ndtr
+
+        return math.ceil(math.log(self.alpha) / float(log_ndtr(radius / self.sigma)))
+
+    @property
+    def noise(self) -> str:
+        """Sigma as it is printed: 64/255 where that is meant."""
+        return str(Eps(self.sigma))
 
     @property
     def ceiling(self) -> float:
