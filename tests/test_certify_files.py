@@ -105,6 +105,12 @@ def test_what_is_no_property_is_refused(text: str, got: str) -> None:
         ("(assert (>= Y_1 Y_0)) (assert (>= Y_0 1.1))", "holds"),
         ("(assert (or (and (>= Y_0 1.01)) (and (>= Y_1 0.51)) (and (<= Y_1 0.49))))", "holds"),
         ("(assert (or (and (>= Y_0 1.01)) (and (>= Y_0 0.9) (<= Y_1 0.5))))", "violated"),
+        # met by numbers rounded to float32 alone: no point violates it, none is far enough for a proof
+        ("(assert (<= Y_1 0.49999999999))", "unknown"),
+        # the same in whatever units it is written
+        ("(assert (<= (* 1e-300 Y_0) 0.24e-300))", "holds"),
+        ("(assert (<= (* 1e-300 Y_0) 0.26e-300))", "violated"),
+        ("(assert (<= (* 1e12 Y_1) 0.49999999e12))", "unknown"),
         # nowhere both, though each alone is somewhere: neither is above 0 on all of the box
         ("(assert (>= Y_0 0.7)) (assert (<= Y_0 0.6))", "unknown"),
     ],

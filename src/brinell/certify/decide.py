@@ -34,7 +34,10 @@ class Verdict:
     method: Method | Literal["descent"]
     """The dearest that was tried."""
     margin: float
-    """Lower bound of the least excess of any case, in units of the inequalities; minus infinity where there is none."""
+    """Lower bound of the least excess of any case; minus infinity where there is none.
+
+    In the scores' units: each inequality is scaled by a power of two, so that its largest coefficient is in [1, 2).
+    """
     seconds: float
     """By the clock."""
     witness: Inputs | None
@@ -99,8 +102,10 @@ class _Question:
 
     def __init__(self, net: OnnxNet, cases: list[Case]) -> None:
         self.net = net
-        self.weight = torch.from_numpy(np.concatenate([case.weight for case in cases]))
-        self.constant = torch.from_numpy(np.concatenate([case.constant for case in cases]))
+        weight = torch.from_numpy(np.concatenate([case.weight for case in cases]))
+        constant = torch.from_numpy(np.concatenate([case.constant for case in cases]))
+        unit = torch.ldexp(torch.ones_like(constant), 1 - torch.frexp(weight.abs().amax(1)).exponent.clamp(-1000, 1000))
+        self.weight, self.constant = unit[:, None] * weight, unit * constant
         self.groups = torch.tensor([i for i, case in enumerate(cases) for _ in case.constant])
         lower, upper = (torch.from_numpy(end).view(1, *net.shape) for end in (cases[0].lower, cases[0].upper))
         self.region = Region(lower, upper)
@@ -117,8 +122,8 @@ class _Question:
         return Task(terms, self.region, specs, self.groups, enough, self.judge)
 
     def excess(self, points: Inputs) -> Tensor:
-        """For each point and case the largest of its inequalities, by the deployed net."""
-        terms: Tensor = self.net.module(points) @ self.weight.T.to(points.dtype) + self.constant.to(points.dtype)
+        """For each point and case the largest of its inequalities: of the deployed net's scores, in float64."""
+        terms: Tensor = self.net.module(points).double() @ self.weight.T + self.constant
         cases = int(self.groups.max()) + 1
         worst = terms.new_full((len(points), cases), -torch.inf)
         return worst.scatter_reduce(1, self.groups.expand(len(points), -1), terms, "amax")
