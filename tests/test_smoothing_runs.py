@@ -217,6 +217,35 @@ def test_an_unfinished_folder_is_said_to_be_one(tmp_path: Path) -> None:
         begin_smoothing(asked(), folder)
 
 
+def test_what_is_in_the_way_is_gone_on_with_only_by_the_command_that_can(
+    whole: SmoothReading, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stray = tmp_path / "stray"
+    stray.mkdir()
+    (stray / "notes.txt").write_text("mine", "utf-8")
+    assert "--resume" not in refused(capsys, "--sigma", "0.1", "--out", str(stray))
+    said = refused(capsys, "--sigma", "0.1", "--out", str(whole.folder))
+    assert f"go on with it: brinell certify --resume {whole.folder}" in said
+    run = small_runs.small_result(tmp_path / "run").folder
+    assert f"go on with it: brinell run --resume {run}" in refused(capsys, "--sigma", "0.1", "--out", str(run))
+    attack = ["run", *SOURCES, "--norm", "linf", "--eps", "0.1", "--suite", "fgsm", "--out", str(whole.folder)]
+    assert main(attack) == EXIT_BAD_INPUT
+    assert f"go on with it: brinell certify --resume {whole.folder}" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("where", ["file/out", "x" * 300])
+def test_a_folder_that_cannot_be_made_is_refused_before_the_model_is_asked(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way", "utf-8")
+    monkeypatch.setattr(TorchModel, "scores", lambda *_: pytest.fail("the model was asked"))
+    out = ["--out", str(tmp_path / where)]
+    assert "a folder that can be made and written in" in refused(capsys, "--sigma", "0.1", *out)
+    assert main(["run", *SOURCES, "--norm", "linf", "--eps", "0.1", "--suite", "fgsm", *out]) == EXIT_BAD_INPUT
+    assert "a folder that can be made and written in" in " ".join(capsys.readouterr().err.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def tampered(whole: SmoothReading, folder: Path, *, reseal: bool, **changes: object) -> Path:
     """A copy in which the first certified row says something else; resealed, as somebody would who knows how."""
     folder.mkdir()

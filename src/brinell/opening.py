@@ -1,6 +1,7 @@
 """How a run begins, and how it goes on after it was cut off: checks first, then the folder."""
 
 from dataclasses import replace
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from brinell.blank import blank_manifest, blank_rows, threat_table
 from brinell.certify.graph import Network
 from brinell.engine import Engine
 from brinell.errors import BadInput
+from brinell.fresh import refuse_taken, refuse_unwritable
 from brinell.ledger import LEDGER, Ledger
 from brinell.manifest import DERIVED, MANIFEST, SPEC, Manifest, now, read_manifest, replace_text, write_manifest
 from brinell.oracle import Oracle
@@ -37,24 +39,14 @@ def begin(subject: Subject, folder: Path) -> Run:
     Raises
     ------
     BadInput
-        If anything would make the number wrong, or the folder holds something already.
+        If anything would make the number wrong, or the folder holds something already or cannot be written in.
     """
-    if folder.is_file():
-        raise BadInput(f"output folder {folder}", got="a file", expected="a new folder", remedy="Name another.")
-    if folder.exists() and not (folder / MANIFEST).is_file() and (folder / LOCK).is_file():
+    if isfile(folder / LOCK) and not isfile(folder / MANIFEST):
         for left in folder.iterdir():  # a run that was killed before it was one
             if left.name in BEGUN or left.name.startswith(f"{LEDGER}-") or left.suffix == ".partial":
                 left.unlink()
-    if folder.exists() and any(folder.iterdir()):
-        is_run = (folder / MANIFEST).is_file()
-        raise BadInput(
-            f"output folder {folder}",
-            got="a run that is there already" if is_run else "a folder that is not empty",
-            expected="a new folder",
-            remedy=f"Name another with --out, or go on with it: brinell run --resume {folder}."
-            if is_run
-            else "Name another with --out.",
-        )
+    refuse_taken(folder)
+    refuse_unwritable(folder)
     subject.suite.check(subject.threat.norm)
     if subject.budget is not None:
         refuse_small(subject.budget, subject)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from brinell.errors import BadInput, BrinellError
+from brinell.fresh import refuse_taken, refuse_unwritable
 from brinell.geometry import distance
 from brinell.manifest import SPEC, environment, now, replace_text
 from brinell.models.torch_model import TorchModel
@@ -70,15 +71,10 @@ def begin_smoothing(asked: Asked, folder: Path) -> SmoothingManifest:
     Raises
     ------
     BadInput
-        If anything would make a certificate wrong, or the folder holds something already.
+        If anything would make a certificate wrong, or the folder holds something already or cannot be written in.
     """
-    if folder.is_file() or (folder.exists() and any(path.suffix != ".partial" for path in folder.iterdir())):
-        raise BadInput(
-            f"output folder {folder}",
-            got="a file" if folder.is_file() else "a folder that is not empty",
-            expected="a new folder",
-            remedy=f"Name another with --out, or go on with it: brinell certify --resume {folder}.",
-        )
+    refuse_taken(folder)
+    refuse_unwritable(folder)
     ready = ready_for(asked.model, asked.rows, asked.threat, asked.setting)
     model, rows = asked.model, asked.rows
     manifest = SmoothingManifest(
