@@ -1,6 +1,7 @@
 """``brinell certify`` on a model: both bounds without any attack, and no row that merely was not broken counts."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import small_net
 import small_runs
 from brinell.claims.bounds import bounds_of
 from brinell.cli import main
+from brinell.diagnose.checks import CHECKS
 from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE
 from brinell.finishing import finish
 from brinell.opening import begin
@@ -40,22 +42,86 @@ def test_what_is_not_proved_is_open(folder: Path, capsys: pytest.CaptureFixture[
     told = capsys.readouterr().out
     assert f"unresolved in between: {status['pending']} rows" in told
     assert f"no attack was made, {status['pending']} rows unresolved" in told
-    assert "≤" not in told
+    upper = next(line for line in told.splitlines() if line.startswith("not broken by the search for a proof"))
+    assert f"≤  {60 - status['misclassified']}/60" in upper
+    assert "attack success rate" not in told
 
 
 def test_it_verifies_and_every_report_can_be_made(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(folder)]) == 0
     assert main(["diagnose", str(folder)]) == 0
-    for kind in ("text", "json", "markdown", "html", "latex", "robustbench", "model-card"):
+    for kind in ("text", "json", "markdown", "html", "latex", "model-card"):
         capsys.readouterr()
         assert main(["report", str(folder), "--format", kind]) == EXIT_DONE
         assert capsys.readouterr().out
+    assert main(["report", str(folder), "--format", "robustbench"]) == 2
+    assert "certificates alone" in capsys.readouterr().err
     said = json.loads((folder / "result.json").read_text("utf-8"))
     assert said["complete"] is True
     assert said["robust_accuracy"]["value"] is None
     page = (folder / "report.html").read_text("utf-8")
     assert "Certificates alone were sought" in page
     assert "upper bound by suite none" not in page
+
+
+def test_no_report_takes_it_for_an_attack(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither a rate of attacks, nor an empirical accuracy, nor a table of attacks."""
+    assert json.loads((folder / "result.json").read_text("utf-8"))["attack_success_rate"] is None
+    told = {}
+    for kind in ("text", "markdown", "latex", "html"):
+        capsys.readouterr()
+        assert main(["report", str(folder), "--format", kind]) == EXIT_DONE
+        told[kind] = (folder / "report.html").read_text("utf-8") if kind == "html" else capsys.readouterr().out
+        told[kind] = told[kind].partition('<script type="application/json"')[0]
+        assert "not broken by the search for a proof" in told[kind].lower(), kind
+        assert not re.search(r"attack success rate|empirical|the attacks s|each attack was", told[kind], re.I), kind
+    assert "| attack |" not in told["markdown"]
+
+
+def test_cards_of_models_have_the_certified_accuracy(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With attacks and without; the robust accuracy stands beside it where it is known."""
+    run = ["run", *WHERE, "--suite", "fgsm", "--certify", "slopes", "--certify-seconds", "5", "--quiet"]
+    assert main([*run, "--out", str(tmp_path / "attacked")]) == EXIT_DONE
+    for place, known in ((folder, False), (tmp_path / "attacked", True)):
+        capsys.readouterr()
+        assert main(["report", str(place), "--format", "model-card"]) == EXIT_DONE
+        told, status = capsys.readouterr().out, read_run(place).figures.status
+        assert f"certified_accuracy\n      value: {100 * status['certified'] / 60:.2f}" in told
+        assert ("type: robust_accuracy" in told) == known
+
+
+def test_a_reader_is_told_that_nothing_was_attacked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small_runs.edit(folder, "UPDATE certificates SET seconds = 2.0")
+    small_runs.edit(folder, "UPDATE certificates SET outcome = 'violated' WHERE row = 1")
+    small_runs.edit(folder, "UPDATE rows SET status = 'broken' WHERE row = 1")
+    reading = read_run(folder)
+    main(["check", str(folder)])
+    told = capsys.readouterr().out
+    assert "none: no attack was made; the search for a proof broke 1" in told
+    assert "none: no attack was made " in told
+    assert f"{2 * len(reading.certificates)} s of search for proofs" in told
+    assert "With how many restarts?" not in told
+    assert "no attack was made on them" in told
+    assert "rounding breaks no row" not in told
+    assert not reading.claim.settled
+
+
+def test_checks_of_attacks_do_not_apply(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are one line, not one each; a witness that the model refused would be told."""
+    assert main(["diagnose", str(folder)]) == EXIT_DONE
+    told = capsys.readouterr().out
+    made = {one.check for one in read_run(folder).diagnoses if one.raised is not None}
+    assert made >= {"errors-in-rows", "witnesses-refused", "certified-and-broken"}
+    moot = len(CHECKS) - len(made) - 2  # nothing is declared, and no attack was to go through all rows
+    assert re.search(rf"{moot} others +do not apply: no attack was made", told)
+    assert "wandering" not in told
+    assert told.splitlines()[-1].endswith(
+        f"; 2 not made: incomplete, clean-accuracy-as-declared; {moot} do not apply, for no attack was made"
+    )
+    assert main(["report", str(folder)]) == EXIT_DONE
+    assert f"2 could not be made; {moot} do not apply, for no attack was made" in capsys.readouterr().out
 
 
 def test_a_run_with_certificates_and_no_suite_is_the_same(folder: Path, tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 import brinell
 import small_net
 import small_runs
+from brinell import proving
+from brinell.certify.chain import Certificate
 from brinell.certifying import certify_run
 from brinell.claims.compare import compare
 from brinell.claims.sources import account_of
@@ -173,6 +177,21 @@ def test_it_goes_on_after_a_stop_and_after_a_kill(folder: Path, certified: Readi
     through = certify_run(subject(), cut, asked=ASKED)
     assert [row.status for row in through.rows] == [row.status for row in certified.rows]
     assert not [finding for finding in verify_files(cut) if finding.holds is False]
+
+
+def test_a_point_that_the_model_is_right_on_breaks_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that offers the clean input itself: the row stays as it is, and the record counts the refusal."""
+
+    def offered(_: object, x: Tensor, *__: object, **___: object) -> Iterator[Certificate]:
+        yield Certificate("violated", "branch", -1.0, 1e-4, EPS, 0.1, 1, x)
+
+    monkeypatch.setattr(proving, "certify", offered)
+    standing = read_run(folder).figures.status["standing"]
+    after = certify_run(subject(), folder, asked=ASKED)
+    assert after.figures.status["standing"] == after.figures.unconfirmed == standing > 1
+    assert {record.outcome for record in after.certificates} == {"unknown"}
+    assert next(one for one in after.diagnoses if one.check == "witnesses-refused").raised
+    assert not [finding for finding in verify_files(folder) if finding.holds is False]
 
 
 def test_other_models_and_rows_are_refused(folder: Path) -> None:

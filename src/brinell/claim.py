@@ -10,14 +10,20 @@ from brinell.diagnose.diagnosis import Diagnosis, outcome_of
 from brinell.frequencies import Frequency, RandomisedFigures
 from brinell.manifest import Manifest
 from brinell.metrics import Figures, Proportion
+from brinell.records import CertificateRecord
 from brinell.suites.rules import RULED
 from brinell.threat import Threat
 
 
 def claim_of(
-    manifest: Manifest, figures: Figures, randomised: RandomisedFigures | None, diagnoses: Sequence[Diagnosis]
+    manifest: Manifest,
+    figures: Figures,
+    randomised: RandomisedFigures | None,
+    diagnoses: Sequence[Diagnosis],
+    certificates: Sequence[CertificateRecord],
 ) -> Claim:
     """The claim that a run supports."""
+    sought = None if manifest.certified is None else sum(record.seconds for record in certificates)
     data, declared = manifest.data, manifest.spec.declared if manifest.spec is not None else None
     contradicted = any(diagnosis.check == "certified-and-broken" and diagnosis.open for diagnosis in diagnoses)
     credit = ", rejections under attack count as right" if manifest.model["outputs"] == "logits-and-reject" else ""
@@ -47,7 +53,7 @@ def claim_of(
             training_attack=declared.training_attack if declared is not None else None,
             training_data=declared.training_data if declared is not None else None,
         ),
-        cost=Cost(forwards=figures.passes.forwards, backwards=figures.passes.backwards),
+        cost=Cost(forwards=figures.passes.forwards, backwards=figures.passes.backwards, proof_seconds=sought),
         errors=figures.status["error"] if randomised is None else randomised.failed,
         outcome=outcome_of(diagnoses),
         findings=tuple(diagnosis.check for diagnosis in diagnoses if diagnosis.open),

@@ -31,7 +31,7 @@ def as_data(reading: Reading) -> dict[str, Any]:
         if manifest.certified is not None and not reading.contradicted
         else None,
         "certified": None if manifest.certified is None else manifest.certified.model_dump(mode="json"),
-        "attack_success_rate": _proportion(figures.attack_success_rate),
+        "attack_success_rate": _proportion(figures.attack_success_rate) if reading.attacked else None,
         "perturbation": _perturbation(figures.perturbation),
         "status": figures.status,
         "unconfirmed": figures.unconfirmed,

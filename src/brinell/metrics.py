@@ -173,6 +173,11 @@ class Figures:
         return sum(self.status[name] for name in ("standing", "pending", "error"))
 
     @property
+    def not_broken(self) -> Proportion:
+        """Rows that are right and have no witness, proved or not, over all rows. An upper bound of the truth."""
+        return Proportion(self.status["certified"] + self.unresolved, self.rows, "all rows")
+
+    @property
     def settled(self) -> bool:
         """Whether each row is known: wrong before any attack, broken or certified."""
         return self.rows == sum(self.status[name] for name in ("misclassified", "broken", "certified"))

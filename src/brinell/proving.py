@@ -127,6 +127,8 @@ class Prover:
             self.ledger.replace_certificate(record)
             if outcome == "certified":
                 self.ledger.update_row(row.row, status="certified")
+            elif found.witness is not None and broken is None:
+                self.ledger.update_row(row.row, unconfirmed=row.unconfirmed + 1)
             elif broken is not None:
                 self.ledger.update_row(row.row, status="broken", confirmed=1, **broken)
 

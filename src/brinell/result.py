@@ -157,7 +157,7 @@ class Reading:
     @property
     def claim(self) -> Claim:
         """The claim that the run supports."""
-        return claim_of(self.manifest, self.figures, self.randomised, self.diagnoses)
+        return claim_of(self.manifest, self.figures, self.randomised, self.diagnoses, self.certificates)
 
     def stage_titles(self) -> list[str]:
         """A short name for each attack of the suite."""

@@ -56,6 +56,8 @@ class Claim(Part):
     def settled(self) -> bool:
         """Whether a certified figure meets the empirical one, row for row: no attack has to be trusted then."""
         mine, proved = self.figure, self.certified
+        if mine.undecided or self.errors:
+            return False
         return proved is not None and proved.count is not None and (proved.count, proved.of) == (mine.count, mine.of)
 
     def missing(self) -> list[str]:

@@ -97,6 +97,11 @@ class AttackSuite(Part):
     confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Of a certificate that holds with a probability."""
 
+    @property
+    def empty(self) -> bool:
+        """Whether it is known to hold no attack, so that certificates alone were sought."""
+        return self.digest is not None and not self.attacks
+
     def describe(self) -> str:
         """As it stands in a claim: ``suite brinell v1``."""
         if self.name is None:
@@ -130,9 +135,12 @@ class Cost(Part):
     forwards: Count | None = None
     backwards: Count | None = None
     queries: Count | None = None
+    proof_seconds: Annotated[float, Field(ge=0)] | None = None
+    """Spent on the search for certificates, which makes no passes on the account; None where none were sought."""
 
     def describe(self) -> str:
-        """As it stands in a claim: ``1,000 forward and 900 backward passes``."""
+        """As it stands in a claim: ``1,000 forward and 900 backward passes, 12 s of search for proofs``."""
+        spent = "" if self.proof_seconds is None else f", {self.proof_seconds:,.0f} s of search for proofs"
         if self.forwards is not None and self.backwards is not None:
-            return f"{self.forwards:,} forward and {self.backwards:,} backward passes"
+            return f"{self.forwards:,} forward and {self.backwards:,} backward passes{spent}"
         return f"{self.queries:,} queries" if self.queries is not None else "cost unstated"

@@ -74,9 +74,10 @@ def _flipped(claim: Claim) -> str | None:
         return f"{figure.count:,g}"
     if figure.count is None or clean is None or clean.count is None or figure.denominator != "all rows":
         return None
-    if claim.quantity != "robust accuracy" or figure.undecided:
+    if claim.quantity != "robust accuracy" or (figure.undecided and not claim.suite.empty):
         return None
-    return f"{clean.count - figure.count - claim.errors:,g}"
+    fell = clean.count - figure.count - claim.errors - figure.undecided
+    return f"none: no attack was made; the search for a proof broke {fell:,g}" if claim.suite.empty else f"{fell:,g}"
 
 
 def _of_threat(claim: Claim) -> Iterator[Question]:
@@ -97,18 +98,24 @@ def _of_threat(claim: Claim) -> Iterator[Question]:
     yield Question(
         "Any wrong class, or a chosen one?", threat.goal, "A targeted attack that fails says little of the others."
     )
-    access = threat.access if claim.kind == "empirical" else "a certificate holds against any access"
+    attacked = claim.kind == "empirical" and not claim.suite.empty
+    access = threat.access if attacked else "a certificate holds against any access"
     yield Question(
         "What could the attacker see?", access, "Without gradients an attack finds less, and the figure is higher."
     )
 
 
 def _of_attack(claim: Claim) -> Iterator[Question]:
-    suite, cost = claim.suite, claim.cost
+    suite = claim.suite
     if claim.kind == "certified":
         yield Question("By which method?", suite.name, "A certificate holds under the assumptions of its method.")
         return
-    yield Question("Which attack or suite?", suite.name, "A figure is an upper bound by the attack that made it.")
+    why, spent = "A figure is an upper bound by the attack that made it.", _spent(claim)
+    if suite.empty:
+        yield Question("Which attack or suite?", f"{suite.name}: no attack was made", why)
+        yield Question("At what cost?", spent, "A search that was given little time leaves rows open.")
+        return
+    yield Question("Which attack or suite?", suite.name, why)
     known = suite.version or (f"{suite.steps} steps" if suite.steps else None)
     yield Question(
         "In which version, with which settings?", known, "One attack at 10 steps and at 1,000 are two attacks."
@@ -119,8 +126,12 @@ def _of_attack(claim: Claim) -> Iterator[Question]:
     yield Question(
         "With which seeds, or over how many?", suite.seeds, "A best or a mean of several runs is another figure."
     )
-    spent = None if cost.forwards is None and cost.queries is None else cost.describe()
     yield Question("At what cost?", spent, "A weak attack is often one that was given little.")
+
+
+def _spent(claim: Claim) -> str | None:
+    cost = claim.cost
+    return None if cost.forwards is None and cost.queries is None else cost.describe()
 
 
 def _restarts(claim: Claim) -> str | None:
@@ -160,6 +171,8 @@ def _not_concluded(claim: Claim) -> Iterator[str]:
     if claim.kind == "empirical":
         if claim.settled:
             yield "That rounding breaks no row: certificates are of the network in real numbers, with a stated slack."
+        elif claim.suite.empty:
+            yield "That the rows without a certificate are robust: no attack was made on them."
         else:
             yield "That the model is as robust as the figure: an attack bounds robust accuracy from above only."
             yield from _weak(claim)

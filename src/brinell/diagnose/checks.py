@@ -4,7 +4,7 @@ means, and what to do."""
 from collections.abc import Callable
 
 from brinell.diagnose import before, between, planned, recorded, spent, traced
-from brinell.diagnose.diagnosis import Diagnosis, Found, Weight, explained, name_of
+from brinell.diagnose.diagnosis import NO_ATTACK, SETTLED, Diagnosis, Found, Weight, explained, name_of
 from brinell.diagnose.evidence import Evidence
 
 CHECKS: tuple[tuple[Weight, Callable[[Evidence], Found]], ...] = (
@@ -48,12 +48,11 @@ OF_ANY_RUN = (
     recorded.certified_and_broken,
     before.input_spread,
     before.other_preprocessing,
+    recorded.errors_in_rows,
+    recorded.witnesses_refused,
 )
-"""Checks that mean something where no attack was made: no gradient had a part in the figures."""
-
-
-OF_SETTLED_RUNS = (*OF_ANY_RUN, recorded.errors_in_rows, recorded.witnesses_refused)
-"""Checks that mean something where every row is wrong, broken or certified: no attack has to be trusted then."""
+"""Checks that mean something where no attack was made, or every row is wrong, broken or certified: no attack has to be
+trusted then."""
 
 
 def diagnosed(run: Evidence) -> tuple[Diagnosis, ...]:
@@ -64,9 +63,9 @@ def diagnosed(run: Evidence) -> tuple[Diagnosis, ...]:
 def _diagnosis(weight: Weight, check: Callable[[Evidence], Found], run: Evidence) -> Diagnosis:
     says = explained(check)
     if not run.manifest.suite["attacks"] and check not in OF_ANY_RUN:
-        found = Found(None, "no attack was made")
-    elif run.settled and weight == "suspect" and check not in OF_SETTLED_RUNS:
-        found = Found(None, "every row is wrong at once, broken or certified: no attack has to be trusted")
+        found = Found(None, NO_ATTACK)
+    elif run.settled and weight == "suspect" and check not in OF_ANY_RUN:
+        found = Found(None, SETTLED)
     else:
         found = check(run)
     return Diagnosis(name_of(check), weight, found.raised, found.said, says.means, says.advice)

@@ -11,6 +11,11 @@ Outcome = Literal["invalid", "suspect", "not contradicted"]
 """What a figure may be called. None may be called reliable."""
 
 
+NO_ATTACK = "no attack was made"
+SETTLED = "every row is wrong at once, broken or certified: no attack has to be trusted"
+"""Why checks of attacks do not apply to a run."""
+
+
 class Found(NamedTuple):
     """What a check found in one run."""
 
@@ -33,6 +38,11 @@ class Diagnosis:
     """What it means where it is raised."""
     advice: str
     """What to do then."""
+
+    @property
+    def moot(self) -> bool:
+        """Whether the check does not apply to such a run, so that nothing is missing where it was not made."""
+        return self.raised is None and self.said in (NO_ATTACK, SETTLED)
 
     @property
     def open(self) -> bool:

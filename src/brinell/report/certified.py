@@ -6,7 +6,7 @@ from typing import NamedTuple
 from brinell.certify.steps import STEPS
 from brinell.claim import threat_of
 from brinell.manifest import Certified
-from brinell.metrics import counted
+from brinell.metrics import Proportion, counted
 from brinell.result import Reading
 
 REFUSED = "refused"
@@ -53,6 +53,24 @@ def between(reading: Reading) -> str:
     if rows or reading.refused is not None:
         return f"unresolved in between: {counted(rows, 'row')}"
     return "no row is unresolved: both bounds meet, and the figure is the truth on these rows"
+
+
+class UpperEnd(NamedTuple):
+    """The upper bound of robust accuracy, by what it was measured with."""
+
+    name: str
+    by: str
+    """What makes it a bound; empty where the name says so."""
+    sign: str
+    figure: Proportion
+
+
+def upper_end(reading: Reading) -> UpperEnd:
+    """Rows that the suite left standing; without attacks, those that the search for a proof did not break."""
+    if not reading.attacked:
+        return UpperEnd("not broken by the search for a proof", "", "≤", reading.figures.not_broken)
+    figure = reading.figures.robust_accuracy
+    return UpperEnd("robust accuracy", "empirical", "" if figure.undecided else "≤", figure)
 
 
 def certified_figure(reading: Reading) -> tuple[str, str]:

@@ -70,7 +70,7 @@ def _attacks(manifest: Manifest) -> list[Gap]:
 
 def _rows(data: dict[str, Any]) -> list[Gap]:
     rows, total = data["rows"], data["total"]
-    beyond = f"The {total - rows:,} other rows of {data['source']} were not attacked. " if rows < total else ""
+    beyond = f"The {total - rows:,} other rows of {data['source']} were not evaluated. " if rows < total else ""
     return [
         Gap(
             "Other rows" if rows < total else "Rows outside the data set",
@@ -80,10 +80,10 @@ def _rows(data: dict[str, Any]) -> list[Gap]:
 
 
 def _changes(manifest: Manifest) -> list[Gap]:
-    threat = threat_of(manifest)
+    threat, attacked = threat_of(manifest), bool(manifest.suite["attacks"])
     others = [norm for norm in NORMS if norm != threat.norm]
     radii = " and ".join(_reach(norm, threat.norm, threat.eps, manifest.data["shape"]) for norm in others)
-    return [
+    gaps = [
         Gap(
             f"Other norms than {threat.norm.capitalize()}",
             f"The threat model limits {NORMS[threat.norm]}. The figure bounds the accuracy under another norm only where "
@@ -95,13 +95,18 @@ def _changes(manifest: Manifest) -> list[Gap]:
         ),
         Gap(
             f"Changes smaller than eps {threat.eps}",
-            "The attacks sought points anywhere in the ball, not the nearest ones: at a smaller eps there are only the "
-            "witnesses that happen to lie within it.",
+            f"{'The attacks' if attacked else 'The search for a proof'} sought points anywhere in the ball, not the nearest "
+            "ones: at a smaller eps there are only the witnesses that happen to lie within it.",
         ),
         Gap(
             f"Inputs outside [{threat.low:g}, {threat.high:g}]",
             "No point outside this box was tried.",
         ),
+    ]
+    if not attacked:
+        return gaps
+    return [
+        *gaps,
         Gap(
             "Attackers with less access, or with one target",
             "The attacks saw scores and gradients and were content with any wrong class. How many rows an attacker breaks "

@@ -50,13 +50,14 @@ def _by_eps(reading: Reading) -> list[Chart]:
     if not any(map(_broken, reading.rows)):
         return []
     points = bounds_by_eps(reading.rows, float(threat.eps))
+    sought = "The attacks" if reading.attacked else "The search for a proof"
     ends = f"At eps {threat.eps}: {100 * (points[-1].y or 0):.1f} %; at 0: {100 * (points[0].y or 0):.1f} %."
     return [
         Chart(
             key="by-eps",
             title="Robust accuracy against eps, upper bounds",
             caption=f"Upper bounds. {ends} At each eps between: all rows but those that were wrong, could not be judged, "
-            f"or have a witness within it. The attacks sought points anywhere in the ball of {threat.eps}, so that most "
+            f"or have a witness within it. {sought} sought points anywhere in the ball of {threat.eps}, so that most "
             "witnesses lie near its edge; below it the truth may be far lower. Rows pending count as robust.",
             x_label=f"eps, {threat.norm.capitalize()}, input units",
             y_label="accuracy, at most",

@@ -4,11 +4,25 @@ import json
 from typing import Any
 
 from brinell.claims.leaderboard import as_entry
+from brinell.errors import BadInput
 from brinell.result import Reading
 
 
 def as_robustbench(reading: Reading) -> None:
-    """The run in the shape of an entry of RobustBench's leaderboard; null is for its authors to fill in."""
+    """The run in the shape of an entry of RobustBench's leaderboard; null is for its authors to fill in.
+
+    Raises
+    ------
+    BadInput
+        If no attack was made: the leaderboard ranks what attacks have left.
+    """
+    if not reading.attacked:
+        raise BadInput(
+            f"--format robustbench of {reading.folder}",
+            got="certificates alone",
+            expected="a run with attacks, which is what the leaderboard ranks",
+            remedy="Attack the model with `brinell run`, or print another format.",
+        )
     print(json.dumps(as_entry(reading.claim), indent=2))
 
 
@@ -27,6 +41,9 @@ def model_card(reading: Reading) -> str:
     metrics: list[tuple[str, float, str]] = []
     if claim.clean is not None and claim.clean.share is not None:
         metrics.append(("accuracy", claim.clean.share, f"Clean accuracy {claim.clean}"))
+    proved = claim.certified
+    if proved is not None and proved.share is not None and claim.outcome != "invalid":
+        metrics.append(("certified_accuracy", proved.share, claim.line()))
     if claim.figure.share is not None and claim.outcome != "invalid":
         metrics.append(("robust_accuracy", claim.figure.share, claim.line()))
     lines = [

@@ -1,6 +1,7 @@
 """What the checks say, on the screen or as JSON."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -8,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from brinell.diagnose.diagnosis import Diagnosis, outcome_of
+from brinell.metrics import counted
 from brinell.report.show import stdout
 
 _MARKS = {True: ("!", "bold yellow"), False: ("✓", "green"), None: ("–", "dim")}
@@ -18,9 +20,14 @@ def diagnoses_as_text(diagnoses: Sequence[Diagnosis]) -> None:
     console = stdout()
     table = Table.grid(padding=(0, 2))
     for diagnosis in diagnoses:
+        if diagnosis.moot:
+            continue
         mark, style = _MARKS[diagnosis.raised]
         weight = diagnosis.weight if diagnosis.raised else ""
         table.add_row(Text(mark, style=style), diagnosis.check, Text(weight, style=style), Text(diagnosis.said))
+    mark, style = _MARKS[None]
+    for why, count in _moot(diagnoses).items():
+        table.add_row(Text(mark, style=style), counted(count, "other"), "", f"do not apply: {why}")
     console.print(table)
     for diagnosis in diagnoses:
         if diagnosis.raised:
@@ -33,11 +40,18 @@ def diagnoses_as_text(diagnoses: Sequence[Diagnosis]) -> None:
 
 
 def made_and_not(diagnoses: Sequence[Diagnosis]) -> str:
-    """How many checks were made, how many of them stand against the figure, and which were not made."""
-    unmade = [diagnosis.check for diagnosis in diagnoses if diagnosis.raised is None]
-    against = sum(diagnosis.open for diagnosis in diagnoses)
+    """How many checks were made, how many of them stand against the figure, which were not made and how many do not apply."""
+    unmade = [diagnosis.check for diagnosis in diagnoses if diagnosis.raised is None and not diagnosis.moot]
+    against, moot = sum(diagnosis.open for diagnosis in diagnoses), _moot(diagnoses)
     names = f": {', '.join(unmade)}" if unmade else ""
-    return f"{len(diagnoses) - len(unmade)} checks made, {against} stand against it; {len(unmade)} not made{names}"
+    made = counted(len(diagnoses) - len(unmade) - moot.total(), "check")
+    line = f"{made} made, {against} stand against it; {len(unmade)} not made{names}"
+    return "; ".join([line, *(f"{count} do not apply, for {why}" for why, count in moot.items())])
+
+
+def _moot(diagnoses: Sequence[Diagnosis]) -> Counter[str]:
+    """How many checks do not apply, by why."""
+    return Counter(diagnosis.said for diagnosis in diagnoses if diagnosis.moot)
 
 
 def diagnoses_as_json(diagnoses: Sequence[Diagnosis]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from brinell.report.certified import COLUMNS, bounds, certificate_lines, certified_figure
+from brinell.report.certified import COLUMNS, bounds, certificate_lines, certified_figure, upper_end
 from brinell.report.sections import sizes
 from brinell.report.text import randomised_lines, settings_line, stage_columns, stage_counts
 from brinell.result import Reading
@@ -35,15 +35,19 @@ def latex_report(reading: Reading) -> str:
     figures = reading.figures
     refused = f"refused: {reading.refused}" if reading.refused else ""
     proved = [("Certified accuracy (proved, lower bound)", *certified_figure(reading))]
-    proved = proved if reading.manifest.certified is not None else []
+    upper, proved = upper_end(reading), proved if reading.manifest.certified is not None else []
     values = [
         ("Clean accuracy", "", str(figures.clean_accuracy)),
-        ("Robust accuracy (empirical, upper bound)", "" if refused else "≤", refused or str(figures.robust_accuracy)),
+        (
+            f"{upper.name.capitalize()} ({', '.join(filter(None, (upper.by, 'upper bound')))})",
+            "" if refused else upper.sign,
+            refused or str(upper.figure),
+        ),
         *proved,
-        ("Attack success rate (empirical, lower bound)", "≥", str(figures.attack_success_rate)),
     ]
-    if not reading.complete or not reading.attacked:
-        values = [(name, "", value) for name, _, value in values]
+    if reading.attacked:
+        sign = "≥" if reading.complete else ""
+        values.append(("Attack success rate (empirical, lower bound)", sign, str(figures.attack_success_rate)))
     if reading.randomised is not None:
         draws = reading.randomised.draws.score
         own = [(name[0].upper() + name[1:], sign, value) for name, sign, value in randomised_lines(reading.randomised)]

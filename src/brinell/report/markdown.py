@@ -1,7 +1,7 @@
 """The result for a page or a pull request."""
 
 from brinell.claim import threat_of
-from brinell.report.certified import COLUMNS, bounds, certificate_lines, certified_figure
+from brinell.report.certified import COLUMNS, bounds, certificate_lines, certified_figure, upper_end
 from brinell.report.imported import head_line, imported_markdown
 from brinell.report.text import (
     cost_line,
@@ -20,9 +20,6 @@ from brinell.result import Reading
 def markdown_report(reading: Reading) -> str:
     """The result as GitHub-flavoured Markdown; the claim is the tables' caption."""
     manifest, figures = reading.manifest, reading.figures
-    given = "Each attack was given rows that those before it had left"
-    if reading.randomised is not None:
-        given = "Each attack was given all rows on which the model is ever right"
     lines = [
         f"# Robustness of `{_cell(manifest.model['source'])}`",
         "",
@@ -32,27 +29,20 @@ def markdown_report(reading: Reading) -> str:
         "|---|---|",
         *(f"| {name} | {sign} {figure} |" for name, sign, figure in _randomised(reading)),
         f"| clean accuracy | {figures.clean_accuracy} |",
-        f"| robust accuracy (empirical, upper bound) | {_headline(reading)} |",
+        f"| {_upper(reading)} | {_headline(reading)} |",
         *(
             [f"| certified accuracy (proved, lower bound) | {_cell(' '.join(certified_figure(reading)).strip())} |"]
             if manifest.certified is not None
             else []
         ),
-        f"| attack success rate | {figures.attack_success_rate} |",
+        *([f"| attack success rate | {figures.attack_success_rate} |"] if reading.attacked else []),
         f"| perturbation size | {figures.perturbation} |",
         "",
         f"{_cell(status_line(figures))}.",
         "",
         *_both(reading),
-        f"| attack | settings | {' | '.join(stage_columns(reading))} |",
-        f"|---|---|{'--:|' * len(stage_columns(reading))}",
-    ]
-    for title, settings, stage in zip(reading.stage_titles(), manifest.suite["attacks"], figures.stages, strict=True):
-        counts = " | ".join(stage_counts(reading, stage))
-        lines.append(f"| {_cell(title)} | {_cell(settings_line(settings))} | {counts} |")
-    lines += [
-        "",
-        f"{given}. {cost_line(figures)}.",
+        *(_attacks(reading) if reading.attacked else []),
+        f"{cost_line(figures)}.",
         "",
         *(f"- {_cell(line)}." for line in (*surrogate_lines(reading), *spending_lines(reading))),
         *(f"- {_cell(line)}." for line in finding_lines(reading)),
@@ -85,8 +75,25 @@ def _both(reading: Reading) -> list[str]:
     return [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}", f"| {' | '.join(map(_cell, both))} |", ""]
 
 
+def _attacks(reading: Reading) -> list[str]:
+    given = "Each attack was given rows that those before it had left"
+    if reading.randomised is not None:
+        given = "Each attack was given all rows on which the model is ever right"
+    columns, suite = stage_columns(reading), reading.manifest.suite
+    lines = [f"| attack | settings | {' | '.join(columns)} |", f"|---|---|{'--:|' * len(columns)}"]
+    for title, settings, stage in zip(reading.stage_titles(), suite["attacks"], reading.figures.stages, strict=True):
+        counts = " | ".join(stage_counts(reading, stage))
+        lines.append(f"| {_cell(title)} | {_cell(settings_line(settings))} | {counts} |")
+    return [*lines, "", f"{given}.", ""]
+
+
+def _upper(reading: Reading) -> str:
+    upper = upper_end(reading)
+    return f"{upper.name} ({', '.join(filter(None, (upper.by, 'upper bound')))})"
+
+
 def _headline(reading: Reading) -> str:
-    figure = f"refused: {_cell(reading.refused)}" if reading.refused else str(reading.figures.robust_accuracy)
+    figure = f"refused: {_cell(reading.refused)}" if reading.refused else str(upper_end(reading).figure)
     return f"**{figure}**" if reading.randomised is None else figure
 
 

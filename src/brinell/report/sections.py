@@ -9,6 +9,7 @@ from brinell.claim import threat_of
 from brinell.frequencies import Frequency
 from brinell.manifest import Manifest
 from brinell.metrics import QUANTILES, Proportion
+from brinell.report.certified import upper_end
 from brinell.report.citations import source_of
 from brinell.report.text import randomised_lines, settings_line, spending_lines, stage_counts
 from brinell.result import Reading
@@ -59,21 +60,22 @@ class Fact(NamedTuple):
 
 def cards(reading: Reading) -> list[Card]:
     """The headline figures; a randomised model's own come first, then those of the majority of draws."""
-    figures, bound = reading.figures, "empirical, an upper bound"
+    figures, upper = reading.figures, upper_end(reading)
+    bound, name = ", ".join(filter(None, (upper.by, "an upper bound"))), upper.name.capitalize()
     success, clean = figures.attack_success_rate, figures.clean_accuracy
     refused = reading.refused
     if reading.randomised is None:
         return [
-            _card("Robust accuracy", bound, figures.robust_accuracy, first=True)
+            _card(name, bound, upper.figure, first=True)
             if refused is None
-            else Card("Robust accuracy", "no figure is given", "refused", refused, "", True),
+            else Card(name, "no figure is given", "refused", refused, "", True),
             *(
                 [_card("Certified accuracy", "proved, a lower bound", figures.certified_accuracy)]
                 if reading.manifest.certified is not None and not reading.contradicted
                 else []
             ),
             _card("Clean accuracy", "measured, no attack", clean),
-            _card("Attack success rate", "empirical, a lower bound", success),
+            *([_card("Attack success rate", "empirical, a lower bound", success)] if reading.attacked else []),
         ]
     most = f"in most of {reading.randomised.draws.score} draws"
     return [

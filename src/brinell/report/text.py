@@ -1,5 +1,6 @@
 """The result for a terminal."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from brinell.attacks.catalogue import defaults
 from brinell.claim import threat_of
 from brinell.frequencies import TRIES, VOTES, RandomisedFigures
 from brinell.metrics import Figures, StageFigures, counted
-from brinell.report.certified import COLUMNS, Bounds, between, bounds, certificate_lines, certified_figure
+from brinell.report.certified import COLUMNS, Bounds, between, bounds, certificate_lines, certified_figure, upper_end
 from brinell.report.imported import print_imported
 from brinell.result import Reading
 from brinell.spending import Saturation, thinned
@@ -82,11 +83,13 @@ def finding_lines(reading: Reading) -> list[str]:
     """What stands against the figure, a line each; one line where nothing does."""
     diagnoses = reading.diagnoses
     against = [diagnosis for diagnosis in diagnoses if diagnosis.open]
-    lines = [f"{one.weight}: {one.check}: {one.said}" for one in against]
-    if not lines:
-        made = sum(diagnosis.raised is not None for diagnosis in diagnoses)
-        lines.append(f"not contradicted: none of {made} checks was raised, {len(diagnoses) - made} could not be made")
-    return lines
+    if against:
+        return [f"{one.weight}: {one.check}: {one.said}" for one in against]
+    made = sum(diagnosis.raised is not None for diagnosis in diagnoses)
+    moot = Counter(one.said for one in diagnoses if one.moot)
+    unmade = len(diagnoses) - made - moot.total()
+    line = f"not contradicted: none of {counted(made, 'check')} was raised, {unmade} could not be made"
+    return ["; ".join([line, *(f"{count} do not apply, for {why}" for why, count in moot.items())])]
 
 
 def status_line(figures: Figures) -> str:
@@ -173,16 +176,14 @@ def _figures(reading: Reading) -> Table:
         headline = ""
         table.add_row(Text(f"right in most of {reading.randomised.draws.score} draws", style="dim"))
     table.add_row("clean accuracy", "", str(figures.clean_accuracy))
-    refused = f"refused: {reading.refused}" if reading.refused else str(figures.robust_accuracy)
-    table.add_row(
-        Text("robust accuracy", style=headline),
-        Text("" if reading.refused or figures.robust_accuracy.undecided else "≤", style=headline),
-        Text(refused, style=headline),
-    )
+    upper = upper_end(reading)
+    told = ("", f"refused: {reading.refused}") if reading.refused else (upper.sign, str(upper.figure))
+    table.add_row(*(Text(cell, style=headline) for cell in (upper.name, *told)))
     if reading.manifest.certified is not None:
         table.add_row("certified accuracy", *certified_figure(reading))
         table.add_row("", "", between(reading))
-    table.add_row("attack success rate", "", str(figures.attack_success_rate))
+    if reading.attacked:
+        table.add_row("attack success rate", "", str(figures.attack_success_rate))
     table.add_row("perturbation size", "", str(figures.perturbation))
     return table
 
