@@ -19,7 +19,7 @@ from brinell.certify.task import Task
 from brinell.errors import BadInput
 from brinell.geometry import NORMS, Norm
 from brinell.losses import margin_of
-from brinell.threat import Threat
+from brinell.threat import RELATIVE_TOLERANCE, Threat
 from brinell.zoo.architecture import SmallCNN
 from models_with_known_radius import random_linear
 from six_relus import least_by_patterns, tiny
@@ -130,14 +130,14 @@ def test_no_point_undercuts_a_bound(name: str, norm: Norm, without_shape_checks:
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_bounds_of_a_linear_model_are_its_worst_margins(norm: Norm) -> None:
-    """``m - eps ‖w_y - w_j‖_dual`` where the box does not cut the ball."""
+    """``m - eps ‖w_y - w_j‖_dual`` where the box does not cut the ball, ``eps`` as far as membership reaches."""
     model, x = random_linear(4, 10, seed=1), torch.full((3, 10), 0.5, dtype=torch.float64)
     y, eps = torch.tensor([0, 1, 3]), 0.25
     region, specs, network = Region.of(Threat(norm, eps), x), margins(y, 4), network_of(model, (10,))
     gaps = torch.einsum("rsc,cf->rsf", specs, model.weight.detach())
     clean = torch.einsum("rsc,rc->rs", specs, model(x).detach())
     order = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}[norm]
-    expected = clean - eps * torch.linalg.vector_norm(gaps, ord=order, dim=2)
+    expected = clean - eps * (1 + RELATIVE_TOLERANCE) * torch.linalg.vector_norm(gaps, ord=order, dim=2)
     torch.testing.assert_close(crown.bound(network, region, crown.layers_of(network, region), specs), expected)
 
 
@@ -220,14 +220,15 @@ def test_halves_are_no_harder_than_the_whole() -> None:
     assert whole
 
 
+@pytest.mark.parametrize("name", ["dense", "pooled", "smooth"])  # nothing of the last one can be broken
 @pytest.mark.parametrize("norm", NORMS)
-def test_a_row_is_certified_or_broken_but_not_both(norm: Norm) -> None:
+def test_a_row_is_certified_or_broken_but_not_both(norm: Norm, name: str) -> None:
     """Over radii from none to all of the box; what is broken has a witness, what is certified withstands 500 points."""
-    net, x, y = drawn("dense", 3)
+    net, x, y = drawn(name, 3)
     seen = set()
     for share in (0.0, 0.01, 0.03, 0.1, 0.3, 1.0):
         threat = Threat(norm, share * {"linf": 0.3, "l2": 2, "l1": 20}[norm])
-        for i, one in enumerate(certify(net, x, y, threat, seconds=0.5)):
+        for i, one in enumerate(certify(net, x, y, threat, seconds=0.3)):
             row, label = x[i : i + 1], y[i : i + 1]
             seen.add((one.outcome, one.method))
             assert (one.witness is not None) == (one.outcome == "violated")
@@ -238,7 +239,7 @@ def test_a_row_is_certified_or_broken_but_not_both(norm: Norm) -> None:
             else:
                 points = within(threat, row, i, 500).flatten(0, 1)
                 assert margin_of(net(points), label.expand(len(points))).min() >= one.margin - 1e-9
-    assert {outcome for outcome, _ in seen} >= {"certified", "violated"}
+    assert {outcome for outcome, _ in seen} >= {"certified", "unknown" if name == "smooth" else "violated"}
     assert {method for _, method in seen} >= {"interval", "branch"}
 
 
@@ -251,8 +252,6 @@ def test_a_row_that_is_wrong_is_its_own_witness() -> None:
 
 def test_time_that_is_over_leaves_a_row_unknown() -> None:
     net, x, y, _ = tiny(0)
-    (one,) = certify(net, x, y, Threat("linf", 0.05, -9, 9), seconds=0)
-    assert one.outcome in ("unknown", "certified")
     cut = Task(
         network_of(net, (3,)), Region(x - 0.6, x + 0.6), margins(y, 2), torch.arange(1), 1e9, nobody
     )  # fmt: skip
@@ -320,10 +319,6 @@ class _Squares(nn.Module):
         (nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU()), "leaky_relu in 1"),
         (nn.Sequential(nn.Dropout(), nn.Linear(4, 4)).train(), r"dropout in training mode .* in 0 \(Dropout\)"),
         (nn.BatchNorm1d(4).train(), "own mean"),
-        (
-            nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.MaxPool2d(2, ceil_mode=True), nn.Flatten()),
-            "unflatten|round up",
-        ),
         (_Forgetful(), "outputs are not those"),
         (_Chooses(), "cannot be traced"),
         (_Mixes(), "mean, whose value is not one for each row"),

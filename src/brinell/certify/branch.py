@@ -87,6 +87,7 @@ class Tree:
         self.climb = Climb(network, region, STEPS, enough)
         self.specs, self.enough = specs[0], enough
         self.relaxations: dict[int, Relaxation] = layers.relaxations
+        self.quick = {i: one.to(torch.float32) for i, one in layers.relaxations.items()}
         self.undecided = {i: layer for i, layer in layers.relaxations.items() if isinstance(layer, ReLUs)}
         self.sizes = [len(layer.places.index) for layer in self.undecided.values()]
         self.last = len(network.nodes) - 1
@@ -139,13 +140,13 @@ class Tree:
     def _quick(self, batch: Batch) -> Tensor:
         quick, layers = self.climb.quick, self._layers(torch.float32, batch)
         specs = self.specs[batch.spec][:, None].float()
-        return Walk(quick.network, self.relaxations | layers, self.last, specs).least(quick.region).squeeze(1)
+        return Walk(quick.network, self.quick | layers, self.last, specs).least(quick.region).squeeze(1)
 
     def _climb(self, batch: Batch, places: Tensor, steps: int) -> None:
         """Better slopes and multipliers for some questions, written into the batch."""
         part = batch.at(places)
         specs = self.specs[part.spec][:, None].float()
-        layers = self.relaxations | self._layers(torch.float32, part)
+        layers = self.quick | self._layers(torch.float32, part)
         found = climbed(replace(self.climb.quick, steps=steps), layers, self.last, specs)
         batch.alpha[places] = torch.cat([layer.chosen.alpha[:, 0] for layer in found.values()], dim=1)
         batch.beta[places] = torch.cat(

@@ -5,9 +5,8 @@ slopes, then branch and bound, and where that answers too little the region in c
 attained are shown to the model.
 
 What a certificate says: the network with these weights, computed in real numbers, has a margin above ``tolerance`` at every
-point of the region. Bounds are computed in float64 without directed rounding, whose errors are some 1e-12 of the values; the
-deployed model rounds each of its own operations, typically to some 1e-6 of the logits. ``tolerance``, 1e-4 of the row's
-largest logit and at least 1e-4, is there for both; it is a stated slack, and no proof about rounding.
+point of the region. Bounds are computed in float64 without directed rounding, and the deployed model rounds each of its own
+operations; the tolerance is there for both (``slack``), as a measurement and no proof about rounding.
 """
 
 import math
@@ -29,14 +28,14 @@ from brinell.certify.graph import Network, network_of
 from brinell.certify.region import Region
 from brinell.certify.relaxation import ReLUs
 from brinell.certify.search import Search
+from brinell.certify.slack import slack_of
 from brinell.certify.steps import Step
 from brinell.certify.task import Task
+from brinell.errors import BadInput
 from brinell.losses import margin_of
 from brinell.shapes import Inputs, Labels
 from brinell.threat import Threat
 
-TOLERANCE = 1e-4
-"""Share of the row's largest logit (or of 1, where that is larger) by which a margin must be above 0."""
 SLOPE_STEPS = 20
 """Steps of the climb for the margins."""
 LAYER_STEPS = 20
@@ -116,21 +115,29 @@ def certify(
         If bounds of the module are not known.
     """
     network = network or network_of(module, tuple(x.shape[1:]))
+    if network.nodes[-1].shape == (1,):
+        raise BadInput(
+            "a model to certify",
+            got="one score for each row",
+            expected="a score for each of two or more classes",
+            remedy="Give the model one score for each class.",
+        )
     for rows in torch.split(torch.arange(len(x)), ROWS_AT_ONCE):
         begin = clock()
         region, specs = Region.of(threat, x[rows]), margins(y[rows], network.nodes[-1].shape[0])
+        slack = slack_of(module, network, x[rows], region)
         with torch.no_grad():
             bounds = interval.bound(network, region, specs)
-            scale = network.forward(x[rows].double()).abs().amax(1)
         share = (clock() - begin) / len(rows)
         for i in range(len(rows)):
             begin = clock() - share
             judge = _Judge(module, x[rows[i : i + 1]], y[rows[i : i + 1]], threat)
-            enough = TOLERANCE * max(1.0, float(scale[i]))
-            task = Task(
-                network, region.at(slice(i, i + 1)), specs[i : i + 1], torch.arange(specs.shape[1]), enough, judge
-            )
-            proof = prove(task, bounds[i : i + 1], Deadline(begin + seconds, clock), last)
+            own, every = region.at(slice(i, i + 1)), torch.arange(specs.shape[1])
+            task = Task(network, own, specs[i : i + 1], every, float(slack.enough[i]), judge)
+            if bool(margin_of(slack.scores[i : i + 1], judge.y) > 0):
+                proof = prove(task, bounds[i : i + 1], Deadline(begin + seconds, clock), last)
+            else:
+                proof = Proof("none", -math.inf, witness=judge(judge.x))
             yield judge.certificate(task, proof, clock() - begin)
 
 

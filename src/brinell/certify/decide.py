@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from brinell.certify import interval
-from brinell.certify.chain import TOLERANCE, Method, prove
+from brinell.certify.chain import Method, prove
 from brinell.certify.deadline import Clock, Deadline
 from brinell.certify.descent import lowered
 from brinell.certify.graph import Network, network_of
 from brinell.certify.onnx_net import OnnxNet
 from brinell.certify.operators import Dense
 from brinell.certify.region import Region
+from brinell.certify.slack import slack_of
 from brinell.certify.task import Task
 from brinell.certify.vnnlib import Case, Property, counterexample
 from brinell.errors import BadInput
@@ -76,7 +77,7 @@ def decide(
     method: Method = "none"
     for boxes in _by_box(asked.cases):
         question = _Question(net, boxes)
-        enough = TOLERANCE * question.scale()
+        enough = question.slack(network)
         witness = lowered(question.region, question.excess, question.judge)
         if witness is not None:
             return question.violated("descent", witness, clock() - begin)
@@ -110,10 +111,11 @@ class _Question:
         lower, upper = (torch.from_numpy(end).view(1, *net.shape) for end in (cases[0].lower, cases[0].upper))
         self.region = Region(lower, upper)
 
-    def scale(self) -> float:
-        """The size of the scores in the middle of the box, and at least 1."""
-        with torch.no_grad():
-            return max(1.0, float(self.net.module(((self.region.lower + self.region.upper) / 2).float()).abs().max()))
+    def slack(self, network: Network) -> float:
+        """What an inequality has to exceed, in its own units."""
+        middle = ((self.region.lower + self.region.upper) / 2).float()
+        scores = float(slack_of(self.net.module, network, middle, self.region).enough[0])
+        return scores * max(1.0, float(self.weight.abs().sum(1).max()) / 2)
 
     def task(self, network: Network, enough: float) -> Task:
         """Is, of each case, one inequality above ``enough`` on all of the box?"""

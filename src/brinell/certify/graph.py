@@ -1,20 +1,23 @@
 """A module as a short list of operators whose bounds are known, or a refusal that names what is not among them.
 
-The module is traced by ``torch.export`` in float64 and must agree there with what was read, on random inputs: a module
-that is misread is refused, never bounded. What is bounded is therefore the module's function of real numbers, with the
-weights that it has. The deployed module rounds in its own precision; what that can change is for the caller's tolerance.
+The module is traced by ``torch.export`` in float64, made free of writing in place (what writes on a value writes on its
+views too), and must agree with what was read, on random inputs: a module that is misread is refused, never bounded. What is
+bounded is therefore the module's function of real numbers, with the weights that it has. The deployed module rounds in its
+own precision; what that can change is for the caller's tolerance.
 """
 
 import copy
+import operator as python
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.export.graph_signature import OutputKind
 
 from brinell.certify.operators import Affine, Function, Shape, Sum
-from brinell.certify.reading import READERS, Call, Place, Unreadable, plain
+from brinell.certify.reading import EITHER_SIDE, READERS, WITH_MORE_RESULTS, Call, Place, Unreadable, plain
 from brinell.errors import BadInput
 
 AGREEMENT = 1e-9
@@ -86,7 +89,7 @@ def network_of(module: nn.Module, shape: Shape) -> Network:
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(_ROWS, *shape, generator=generator, dtype=torch.float64)
     network = _Reader(exact, x).read()
-    if (network.nodes[-1].shape) != (1,) and len(network.nodes[-1].shape) != 1:
+    if len(network.nodes[-1].shape) != 1:
         raise _refused(f"outputs of shape {network.nodes[-1].shape} a row", expected="one score for each class")
     _check_agreement(network, exact, x)
     return network
@@ -109,7 +112,8 @@ class _Reader:
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
-                program = torch.export.export(module, (x,), strict=False)
+                # no operation is taken apart; writes in place become values of their own
+                program = torch.export.export(module, (x,), strict=False).run_decompositions({})
         except Exception as error:
             raise _refused(f"a module that cannot be traced: {str(error).splitlines()[0]}") from error
         self.graph = program.graph
@@ -117,6 +121,7 @@ class _Reader:
         names = program.graph_signature
         lifted = names.inputs_to_parameters | names.inputs_to_buffers | names.inputs_to_lifted_tensor_constants
         self.weights = {put: held[name] for put, name in lifted.items()}
+        self.outputs = [spec.kind for spec in names.output_specs]
         self.nodes: list[Node] = [Node(None, (), tuple(x.shape[1:]))]
         self.found: dict[fx.Node, Any] = {}
 
@@ -132,40 +137,57 @@ class _Reader:
         raise _refused("a module without an output")
 
     def _ended(self, output: fx.Node) -> Network:
-        results = output.args[0]
-        if not isinstance(results, tuple) or len(results) != 1:
+        results: Any = output.args[0]
+        if OutputKind.BUFFER_MUTATION in self.outputs:
+            raise _refused("a module that writes on its own buffers")
+        scores = [
+            one for one, kind in zip(results, self.outputs, strict=True) if kind is not OutputKind.USER_INPUT_MUTATION
+        ]
+        if len(scores) != 1:
             raise _refused("a module that returns several values", expected="one tensor of scores")
-        place = self.found[results[0]]  # type: ignore[index]  # a node, as the format has it
+        place = self.found[scores[0]]
         if not isinstance(place, Place):
             raise _refused("an output that does not depend on the input")
         return Network(tuple(self.nodes[: place.index + 1]))
 
     def _read_call(self, node: fx.Node) -> None:
-        args: Any = fx.map_arg(node.args, self._value)
-        named: Any = fx.map_arg(node.kwargs, self._value)
-        places = [one for one in args if isinstance(one, Place)]
+        if node.target in _SAYS_NOTHING:
+            return
         try:
-            if not places:
+            args: Any = fx.map_arg(node.args, self._value)
+            named: Any = fx.map_arg(node.kwargs, self._value)
+            if any(isinstance(self.found[source], Place) for source in node.all_input_nodes):
+                self.found[node] = self._listed(node, args, named)
+            else:
                 self.found[node] = node.target(*args, **named)  # type: ignore[operator]  # of weights alone
-                return
-            self.found[node] = self._listed(node, args, named)
         except Unreadable as error:
             raise _refused(f"{error} in {_where(node)}") from error
+        except Exception as error:  # an argument that no reader foresees
+            told = f"the operation {plain(str(node.target))} as it is used in {_where(node)}"
+            raise _refused(f"{told} ({type(error).__name__})") from error
 
     def _value(self, node: fx.Node) -> Any:
         return self.found[node]
 
     def _listed(self, node: fx.Node, args: tuple[Any, ...], named: dict[str, Any]) -> Place:
+        if node.target is python.getitem and isinstance(args[0], Place):  # of what an operation gives beside its value
+            if args[1] != 0:
+                raise Unreadable("a second result of an operation")
+            return args[0]
         name, value = plain(str(node.target)), node.meta["val"]
+        if name in WITH_MORE_RESULTS:
+            value = value[0]
         if not isinstance(value, Tensor) or value.shape[:1] != (_ROWS,):
             raise Unreadable(f"the operation {name}, whose value is not one for each row,")
         places = tuple(one.index for one in args if isinstance(one, Place))
+        if len(set(places)) != sum(isinstance(self.found[source], Place) for source in node.all_input_nodes):
+            raise Unreadable(f"the operation {name} of several values at once")
         shapes = [self.nodes[i].shape for i in places]
         after = tuple(value.shape[1:])
         operator: Affine | Function | Sum | None
         if len(places) == 2 and name in ("add", "sub") and shapes == [after, after] and not named:
             operator = Sum(1 if name == "add" else -1)
-        elif len(places) == 1 and name in READERS:
+        elif len(places) == 1 and name in READERS and (name in EITHER_SIDE or isinstance(args[0], Place)):
             operator = READERS[name](Call(name, args, named, shapes[0], after))
         else:
             raise Unreadable(f"the operation {name}")
@@ -173,6 +195,10 @@ class _Reader:
             return Place(places[0])
         self.nodes.append(Node(operator, places, after))
         return Place(len(self.nodes) - 1)
+
+
+_SAYS_NOTHING = (torch.ops.aten._assert_tensor_metadata.default, torch.ops.aten._assert_async.msg)
+"""Operations without a value."""
 
 
 def _where(node: fx.Node) -> str:

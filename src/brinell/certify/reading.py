@@ -1,6 +1,7 @@
 """Which operator a traced PyTorch operation is. What is not here has no bounds, and is refused by its name.
 
-Names are those of PyTorch's own operations, without the in-place mark and the overload: ``aten.relu_.default`` is ``relu``.
+Names are those of PyTorch's own operations without the overload, ``aten.relu.default`` is ``relu``, in a graph in which
+nothing is written in place.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,9 +56,9 @@ class Call:
 
 
 def plain(target: str) -> str:
-    """``aten.relu_.default`` is ``relu``."""
+    """``aten.relu.default`` is ``relu``."""
     parts = target.split(".")
-    return (parts[1] if len(parts) > 1 else parts[0]).rstrip("_")
+    return parts[1] if len(parts) > 1 else parts[0]
 
 
 def _pair(value: Any) -> Pair:
@@ -102,9 +103,7 @@ def _convolution(call: Call) -> Affine:
 
 
 def _normalisation(call: Call) -> Affine:
-    _, weight, bias, mean, variance, training, _, tiny = call.args[:8]
-    if training or mean is None or variance is None:
-        raise Unreadable("a batch normalisation by the batch's own mean (put the module in evaluation mode)")
+    _, weight, bias, mean, variance, _, tiny = call.args
     factor = torch.rsqrt(variance + tiny) * (weight if weight is not None else 1.0)
     offset = (bias if bias is not None else 0.0) - mean * factor
     shape = (-1, *([1] * (len(call.before) - 1)))
@@ -209,24 +208,36 @@ def _maximum(call: Call) -> Function:
     return MaxPool(kernel, stride, padding)
 
 
-def _same(call: Call) -> None:
-    if call.name == "dropout" and call.args[2]:
-        raise Unreadable("dropout in training mode (put the module in evaluation mode)")
-    if call.name == "to" and torch.float64 not in (*call.args, *call.named.values()):
+def _of_the_batch(call: Call) -> None:
+    raise Unreadable("a batch normalisation by the batch's own mean (put the module in evaluation mode)")
+
+
+def _drawn(call: Call) -> None:
+    raise Unreadable("dropout in training mode (put the module in evaluation mode)")
+
+
+def _precision(call: Call) -> None:
+    if torch.float64 not in (*call.args, *call.named.values()):
         raise Unreadable("a change of precision")
 
 
+def _same(call: Call) -> None:
+    return None
+
+
 READERS: dict[str, Callable[[Call], Affine | Function | None]] = {
-    **dict.fromkeys(("clone", "contiguous", "detach", "alias", "dropout", "feature_dropout", "identity"), _same),
+    **dict.fromkeys(("clone", "contiguous", "detach", "alias", "identity"), _same),
+    **dict.fromkeys(("_native_batch_norm_legit", "_native_batch_norm_legit_functional"), _of_the_batch),
+    **dict.fromkeys(("native_dropout", "dropout", "bernoulli"), _drawn),
+    **dict.fromkeys(("to", "_to_copy"), _precision),
     **dict.fromkeys(("flatten", "view", "reshape", "_unsafe_view", "squeeze", "unsqueeze"), _reshape),
     **dict.fromkeys(("add", "sub", "rsub", "mul", "div"), _arithmetic),
     **dict.fromkeys(("clamp", "clamp_min"), _clamped),
     **dict.fromkeys(("mm", "matmul"), _product),
-    "to": _same,
     "addmm": _shifted_product,
     "linear": _linear,
     "conv2d": _convolution,
-    "batch_norm": _normalisation,
+    "_native_batch_norm_legit_no_training": _normalisation,
     "avg_pool2d": _average,
     "adaptive_avg_pool2d": _adaptive_average,
     "mean": _mean,
@@ -237,3 +248,10 @@ READERS: dict[str, Callable[[Call], Affine | Function | None]] = {
     "max_pool2d": _maximum,
 }
 """Each reads one operation; ``None`` means that its value is the one that it was given."""
+EITHER_SIDE = ("add", "sub", "rsub", "mul", "div", "addmm")
+"""Operations whose first argument may be a constant."""
+WITH_MORE_RESULTS = (
+    "_native_batch_norm_legit_no_training", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
+    "native_dropout",
+)  # fmt: skip
+"""Operations that give more than their value, which comes first."""

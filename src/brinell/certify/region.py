@@ -7,7 +7,7 @@ from torch import Tensor
 
 from brinell.geometry import Norm, dual_size, steepest
 from brinell.shapes import Inputs, Mask
-from brinell.threat import Threat
+from brinell.threat import RELATIVE_TOLERANCE, Threat
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,12 +23,15 @@ class Region:
 
     @classmethod
     def of(cls, threat: Threat, x: Inputs) -> "Region":
-        """The threat sets around ``x``, in float64: for Linf a box, else a ball with the box around what is allowed of it."""
-        exact = x.double()
-        lower, upper = (exact - threat.eps).clamp_min(threat.low), (exact + threat.eps).clamp_max(threat.high)
+        """The threat sets around ``x``, in float64: for Linf a box, else a ball with the box around what is allowed of it.
+
+        Their radius is the largest distance that membership allows.
+        """
+        exact, eps = x.double(), float(threat.eps) * (1 + RELATIVE_TOLERANCE)
+        lower, upper = (exact - eps).clamp_min(threat.low), (exact + eps).clamp_max(threat.high)
         if threat.norm == "linf":
             return cls(lower, upper)
-        return cls(lower, upper, exact, threat.norm, float(threat.eps))
+        return cls(lower, upper, exact, threat.norm, eps)
 
     def __len__(self) -> int:
         return len(self.lower)
