@@ -54,7 +54,7 @@ def test_python_examples(page: str) -> None:
         ("docs/claims.md", 9),
         ("docs/selftest.md", 2),
         ("docs/certificates.md", 4),
-        ("docs/smoothing.md", 5),
+        ("docs/smoothing.md", 6),
     ],
 )
 def test_console_examples(page: str, fewest: int, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_the_command_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
     ):
         assert main(command) == EXIT_BAD_INPUT
         assert "smoothed classifier" in capsys.readouterr().err.replace("\n", " ")
-    assert main(["report", folder, "--format", "latex"]) == EXIT_BAD_INPUT
+    assert main(["report", folder, "--format", "model-card"]) == EXIT_BAD_INPUT
 
 
 @pytest.mark.parametrize(

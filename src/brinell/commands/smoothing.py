@@ -136,19 +136,22 @@ def report_smoothing(folder: Path, format: str, out: Path | None) -> int:
     """Print or write what a smoothed classifier's folder says."""
     from brinell.report.smoothed import smoothing_as_json, smoothing_as_text
     from brinell.report.smoothed_page import smoothing_as_html
+    from brinell.report.smoothed_tables import smoothing_as_latex, smoothing_as_markdown
     from brinell.smoothing.folder import read_smoothing
 
     reading = read_smoothing(folder)
+    shown = {"text": smoothing_as_text, "json": smoothing_as_json}
+    shown |= {"markdown": smoothing_as_markdown, "latex": smoothing_as_latex}
     if format == "html":
         smoothing_as_html(reading, out)
-    elif format in ("text", "json"):
-        (smoothing_as_json if format == "json" else smoothing_as_text)(reading)
+    elif format in shown:
+        shown[format](reading)
     else:
         raise BadInput(
             "--format",
             got=f"{format}, of a smoothed classifier",
-            expected="text, json or html",
-            remedy="Certificates of g stand in no table of the attacks on f.",
+            expected="text, json, markdown, latex or html",
+            remedy="Certificates of g are no robust accuracy of f: quote the claim line.",
         )
     return EXIT_DONE if reading.figures.complete else EXIT_INCOMPLETE
 

@@ -3,8 +3,10 @@
 import shlex
 from typing import Any
 
+from brinell.eps import Eps
 from brinell.manifest import Manifest
 from brinell.report.sections import Fact
+from brinell.smoothing.setting import Setting
 from brinell.spec import Spec
 
 
@@ -33,6 +35,32 @@ def command_of(spec: Spec) -> str:
         "suite": spec.suite,
         "seed": spec.seed,
     }
+    if spec.surrogate is not None:
+        said["surrogate"] = spec.surrogate.source
+    if spec.certify is not None:
+        said |= {"certify": spec.certify.method, "certify-seconds": f"{spec.certify.seconds:g}"}
+    return f"brinell run {_options(said | _unusual(spec))} --out again"
+
+
+def smoothing_command_of(spec: Spec, setting: Setting) -> str:
+    """The command that certifies the same smoothed classifier by the same noise, and attacks it where it was attacked."""
+    said: dict[str, Any] = {
+        "method": "smoothing",
+        "model": spec.model.source,
+        "data": spec.data.source,
+        "sigma": setting.noise,
+        "n": setting.n,
+        "n0": setting.n0,
+        "alpha": setting.alpha,
+        "seed": spec.seed,
+    }
+    if Eps(spec.threat.eps) > 0:
+        said["eps"] = spec.threat.eps
+    return f"brinell certify {_options(said | _unusual(spec))} --out again"
+
+
+def _unusual(spec: Spec) -> dict[str, Any]:
+    """Options whose values are not the usual ones."""
     usual: dict[str, tuple[object, object]] = {
         "outputs": (spec.model.outputs, "logits"),
         "device": (spec.model.device, "cpu"),
@@ -44,10 +72,8 @@ def command_of(spec: Spec) -> str:
         "budget": (spec.budget, None),
         "batch-size": (spec.batch_size, None),
     }
-    if spec.surrogate is not None:
-        said["surrogate"] = spec.surrogate.source
-    if spec.certify is not None:
-        said |= {"certify": spec.certify.method, "certify-seconds": f"{spec.certify.seconds:g}"}
-    said |= {name: value for name, (value, unsaid) in usual.items() if value != unsaid}
-    options = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in said.items())
-    return f"brinell run {options} --out again"
+    return {name: value for name, (value, unsaid) in usual.items() if value != unsaid}
+
+
+def _options(said: dict[str, Any]) -> str:
+    return " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in said.items())

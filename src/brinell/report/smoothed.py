@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from brinell.report.show import stdout
+from brinell.smoothing.claim import claim_line
 from brinell.smoothing.figures import SmoothFigures
 from brinell.smoothing.folder import SmoothReading, smoothing_data
 
@@ -26,6 +27,8 @@ def smoothing_as_text(reading: SmoothReading, console: Console | None = None) ->
     head.add_row("rows", Text(f"{figures.rows} of {manifest.data['source']}, {manifest.data['selection']}"))
     head.add_row("setting", Text(setting_line(reading)))
     console.print(head)
+    console.print()
+    console.print(Text(claim_line(manifest, figures)), soft_wrap=True)
     console.print()
     console.print(Text(f"certified accuracy of the {manifest.names()}, L2", style="bold"))
     console.print(_table(figures))
@@ -66,8 +69,19 @@ def outcome_lines(figures: SmoothFigures) -> list[str]:
         f"each certificate fails with probability at most {figures.alpha:g}: of {figures.rows} rows at most "
         f"{figures.expected_false:g} expected to be false; all hold together with probability at least "
         f"{max(0.0, 1 - figures.expected_false):g}",
+        *_average(figures),
         f"no radius can exceed {figures.ceiling:.4g}, where all copies agree",
         f"base classifier f without noise: right on {figures.base}; no certificate here is about f",
+        "in brackets: 95 % intervals, in per cent, for the population that the rows are a sample of (Clopper & Pearson)",
+    ]
+
+
+def _average(figures: SmoothFigures) -> list[str]:
+    if figures.average_radius is None:
+        return []
+    return [
+        f"average certified radius {figures.average_radius:.4g}, L2, input units, over all {figures.rows} rows: those abstained "
+        "on or of a wrong class count as 0"
     ]
 
 

@@ -1,13 +1,19 @@
 """A smoothed classifier's result as one HTML page that needs nothing but itself."""
 
+import shlex
 from itertools import pairwise
 from pathlib import Path
 
 from brinell.report.chart import Chart, Line, Point, drawn, thinned
 from brinell.report.page import HERE, write_page
+from brinell.report.repeating import smoothing_command_of
+from brinell.report.sections import Fact
 from brinell.report.smoothed import attack_lines, g_line, outcome_lines, setting_line
+from brinell.report.smoothed_tables import share_of
+from brinell.smoothing.claim import claim_line
 from brinell.smoothing.figures import SmoothFigures
 from brinell.smoothing.folder import SmoothReading
+from brinell.smoothing.record import SmoothingManifest
 
 MOST_POINTS = 160
 
@@ -31,11 +37,11 @@ def smoothing_page(reading: SmoothReading) -> str:
     jinja = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    figures = reading.figures
+    manifest, figures = reading.manifest, reading.figures
     return jinja.get_template("smoothed.html").render(
         css=Markup((HERE / "page.css").read_text("utf-8")),  # written here, by us
         reading=reading,
-        manifest=reading.manifest,
+        manifest=manifest,
         figures=figures,
         g=g_line(reading),
         setting=setting_line(reading),
@@ -43,7 +49,11 @@ def smoothing_page(reading: SmoothReading) -> str:
         attack=[] if figures.attack is None else attack_lines(figures),
         chart=(chart := curve(figures)),
         svg=Markup(drawn(chart)),  # escaped there
-        interval=_interval,
+        share=share_of,
+        claim=claim_line(manifest, figures),
+        command=None if manifest.spec is None else smoothing_command_of(manifest.spec, manifest.setting),
+        agree=_agreeing(manifest),
+        folder=shlex.quote(manifest.run),
     )
 
 
@@ -59,10 +69,14 @@ def curve(figures: SmoothFigures) -> Chart:
     if attack is not None and rows:
         eps = float(attack.eps)
         ends = [Point(eps, attack.certified.count / rows), Point(eps, attack.not_shown_wrong / rows)]
-        if not attack.contradictions:
+        if not attack.contradictions and ends[0] != ends[1]:
             lines.append(Line(f"not shown wrong, eps {attack.eps}", ends, tone="second"))
+            others = "undecided" if figures.complete else "undecided and pending"
+            said += f" The upright line at eps {attack.eps} goes from there to the rows not shown wrong, those {others} included."
+        elif not attack.contradictions:
             said += (
-                f" The upright line at eps {attack.eps} goes from there to the rows that the attack did not show wrong."
+                f" At eps {attack.eps} the rows certified and the rows not shown wrong are as many, {attack.certified.count} of "
+                f"{rows}: there is no line between them."
             )
     return Chart(
         key="certified",
@@ -76,6 +90,17 @@ def curve(figures: SmoothFigures) -> Chart:
     )
 
 
-def _interval(figures: SmoothFigures, radius: float) -> str:
-    ends = figures.certified_at(radius).interval
-    return "not complete" if ends is None else f"{100 * ends[0]:.1f} to {100 * ends[1]:.1f} %"
+def _agreeing(manifest: SmoothingManifest) -> list[Fact]:
+    """What a repetition needs to agree on, beside what the command says."""
+    there = manifest.environment
+    return [
+        Fact("Brinell, format", f"{there.brinell}, {manifest.format}"),
+        Fact("Python, torch, NumPy", f"{there.python}, {there.torch}, {there.numpy}"),
+        Fact("Machine", f"{there.platform}; {there.processor}; threads: {there.threads}; {there.device}"),
+        Fact("Precision", there.precision),
+        Fact("Seed; batch size", f"{manifest.seed}; {manifest.batch_size}"),
+        Fact("Fingerprint of f", manifest.model["fingerprint"], code=True),
+        Fact("Digest of the rows", manifest.data["digest"], code=True),
+        Fact("Begun, ended (UTC)", f"{manifest.started}, {manifest.ended or 'not ended'}"),
+        Fact("Digest of the record", manifest.digest, code=True),
+    ]

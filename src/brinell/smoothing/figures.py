@@ -7,13 +7,13 @@ even at 0.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from brinell.eps import Eps
 from brinell.metrics import Proportion
 from brinell.smoothing.record import SmoothedRow, SmoothingManifest
 
-ROWS = "rows"
+ROWS = "all rows"
 STEP = 0.25
 """Between the radii of the table, in input units, where the ceiling allows a few."""
 FEWEST, MOST = 2, 16
@@ -41,6 +41,13 @@ class AttackFigures:
     """Rows certified at eps and broken within it: one of the two is false, which each may be with probability alpha."""
 
 
+class Passes(NamedTuple):
+    """What the rows that are done have cost: passes of single copies through f. The checks before them are not counted."""
+
+    forwards: int
+    backwards: int
+
+
 @dataclass(frozen=True)
 class SmoothFigures:
     """What follows from the rows."""
@@ -60,6 +67,7 @@ class SmoothFigures:
     issued: int
     """Certificates, those of a wrong class included."""
     attack: AttackFigures | None
+    passes: Passes
 
     @property
     def complete(self) -> bool:
@@ -70,6 +78,11 @@ class SmoothFigures:
     def expected_false(self) -> float:
         """At most so many certificates are false on average: alpha times the rows."""
         return self.alpha * self.rows
+
+    @property
+    def average_radius(self) -> float | None:
+        """Mean over all rows, input units, L2; rows abstained on or of a wrong class count as 0. None where rows are pending."""
+        return sum(self.radii) / self.rows if self.rows and self.complete else None
 
     def certified_at(self, radius: float) -> Proportion:
         """Certified accuracy: rows whose class is right and certified out to the radius at least."""
@@ -92,8 +105,15 @@ class SmoothFigures:
             "ceiling": self.ceiling,
             "certificates": self.issued,
             "expected_false_at_most": self.expected_false,
+            "average_certified_radius": self.average_radius,
+            "passes": self.passes._asdict(),
             "certified_accuracy": [
-                {"radius": radius, "count": self.certified_at(radius).count, "of": self.rows}
+                {
+                    "radius": radius,
+                    "count": self.certified_at(radius).count,
+                    "of": self.rows,
+                    "interval_95": self.certified_at(radius).interval,
+                }
                 for radius in self.table_radii()
             ],
             "attack": None
@@ -125,7 +145,18 @@ def figures_of(manifest: SmoothingManifest, rows: Sequence[SmoothedRow]) -> Smoo
         alpha=manifest.setting.alpha,
         issued=found["certified"] + found["wrong"],
         attack=None if manifest.eps is None else _attack(Eps(manifest.eps), rows, total),
+        passes=_passes(manifest, rows),
     )
+
+
+def _passes(manifest: SmoothingManifest, rows: Sequence[SmoothedRow]) -> Passes:
+    """f without noise, CERTIFY, the attack and PREDICT; an attack that could not be made counts as one that was."""
+    attacked = [row.attacked for row in rows if row.attacked is not None]
+    steps = 0 if manifest.attack is None else manifest.attack.steps * manifest.attack.copies
+    judged = sum(found.outcome != "error" for found in attacked)
+    setting = manifest.setting
+    forwards = len(rows) * (1 + setting.n0 + setting.n) + len(attacked) * steps + judged * setting.n
+    return Passes(forwards, len(attacked) * steps)
 
 
 def _attack(eps: Eps, rows: Sequence[SmoothedRow], total: int) -> AttackFigures:

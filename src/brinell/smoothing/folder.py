@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from brinell.errors import BadInput
 from brinell.manifest import MANIFEST, SPEC, file_digests, replace_text
+from brinell.smoothing.claim import claim_line
 from brinell.smoothing.figures import SmoothFigures, figures_of
 from brinell.smoothing.record import FORMAT, KIND, SmoothedRow, SmoothingManifest
 
@@ -129,14 +130,19 @@ def seal(folder: Path, manifest: SmoothingManifest) -> SmoothReading:
 
 def smoothing_data(manifest: SmoothingManifest, rows: Sequence[SmoothedRow]) -> dict[str, Any]:
     """The result as data for other tools: what was certified of which classifier, and the figures with their counts."""
+    figures = figures_of(manifest, rows)
     return {
         "kind": KIND,
+        "claim": claim_line(manifest, figures),
         "smoothed_classifier": manifest.names(),
         "base_classifier": {key: manifest.model[key] for key in ("source", "fingerprint")},
         "data": {key: manifest.data[key] for key in ("source", "selection", "digest")},
         "norm": "l2",
+        "low": manifest.low,
+        "high": manifest.high,
         **{name: getattr(manifest.setting, name) for name in ("sigma", "n", "n0", "alpha")},
         "seed": manifest.seed,
         "complete": manifest.state == "complete",
-        **figures_of(manifest, rows).table(),
+        "seconds": manifest.seconds,
+        **figures.table(),
     }

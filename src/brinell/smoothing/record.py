@@ -105,7 +105,7 @@ class SmoothingManifest(BaseModel):
     environment: Environment
     """Software and hardware of the first session."""
     spec: Spec | None
-    """Model, data, threat model and seed as they were asked for; None where model and rows were handed over in Python."""
+    """Model, data, threat model and seed as they were asked for; None where no command asked."""
     model: dict[str, Any]
     """The base classifier f: source, fingerprint (SHA-256 of weights, architecture and what modules hold beside these), classes,
     declared outputs."""
