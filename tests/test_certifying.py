@@ -182,8 +182,10 @@ def test_it_goes_on_after_a_stop_and_after_a_kill(folder: Path, certified: Readi
 def test_a_point_that_the_model_is_right_on_breaks_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that offers the clean input itself: the row stays as it is, and the record counts the refusal."""
 
+    seconds = 0.1
+
     def offered(_: object, x: Tensor, *__: object, **___: object) -> Iterator[Certificate]:
-        yield Certificate("violated", "branch", -1.0, 1e-4, EPS, 0.1, 1, x)
+        yield Certificate("violated", "branch", -1.0, 1e-4, EPS, seconds, 1, x)
 
     monkeypatch.setattr(proving, "certify", offered)
     standing = read_run(folder).figures.status["standing"]
@@ -192,6 +194,9 @@ def test_a_point_that_the_model_is_right_on_breaks_nothing(folder: Path, monkeyp
     assert {record.outcome for record in after.certificates} == {"unknown"}
     assert next(one for one in after.diagnoses if one.check == "witnesses-refused").raised
     assert not [finding for finding in verify_files(folder) if finding.holds is False]
+    again = certify_run(subject(), folder, asked=ASKED)  # seconds of a row add up
+    assert {record.seconds for record in again.certificates} == {2 * seconds}
+    assert again.figures.unconfirmed == 2 * standing
 
 
 def test_other_models_and_rows_are_refused(folder: Path) -> None:
@@ -233,7 +238,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["certify", str(tmp_path / "run"), "--seconds", "1", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["certified_accuracy"]["count"] > 5
-    assert said["certified"]["method"] == "branch"
+    assert said["certified"]["asked"][-1]["method"] == "branch"
     assert main(["verify", str(tmp_path / "run")]) == 0
     assert "certificates proved again" in capsys.readouterr().out
     assert main(["verify", str(tmp_path / "run"), "--seconds", "2"]) == 0

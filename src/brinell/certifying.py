@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from brinell.certify.graph import Network
-from brinell.certify.steps import STEPS
 from brinell.claim import threat_of
 from brinell.concluding import SEALED, conclude
 from brinell.errors import BadInput
@@ -73,14 +72,12 @@ def _check(reading: Reading, subject: Subject) -> None:
 
 
 def _begun(folder: Path, manifest: Manifest, asked: CertifySpec) -> Manifest:
-    """The manifest with what is asked, written: the dearest step and the longest time where certificates were sought before."""
+    """The manifest with what is asked, written: after what was asked before."""
     for name in DERIVED:
         (folder / name).unlink(missing_ok=True)
     said, before = about(asked, first=False), manifest.certified
     if before is not None:
-        dearest = max(before.method, asked.method, key=STEPS.index)
-        longest = max(before.seconds_a_row, asked.seconds)
-        said = before.model_copy(update={"method": dearest, "seconds_a_row": longest})
+        said = before.model_copy(update={"asked": (*before.asked, asked)})
     manifest = manifest.model_copy(update={"certified": said, "files": {}})
     write_manifest(folder, manifest)
     return manifest

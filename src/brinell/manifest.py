@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from brinell.certify.steps import Step
+from brinell.certify.steps import STEPS, Step
 from brinell.errors import BadInput
 from brinell.imports.account import Imported
 from brinell.models.double import LossPrecision
@@ -61,14 +61,17 @@ class Certified(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    method: Step
-    """The dearest step that rows were allowed; each row's own stands in the certificates."""
-    seconds_a_row: float
-    """About the most that was spent on one row."""
+    asked: tuple[CertifySpec, ...]
+    """What was asked for each time, in order: the dearest step of a row, and about how long it might take."""
     first: CertifySpec | None
     """How they were sought before the attacks; None where they were sought afterwards alone."""
     proves: str
     """Of which model, in which arithmetic, under which assumptions."""
+
+    @property
+    def method(self) -> Step:
+        """The dearest step that any row was allowed; each row's own stands in the certificates."""
+        return max((asked.method for asked in self.asked), key=STEPS.index)
 
 
 class Manifest(BaseModel):

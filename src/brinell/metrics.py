@@ -16,6 +16,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def in_seconds(spent: float) -> str:
+    """``0.25 s``, ``1,200 s``."""
+    return f"{spent:.2g} s" if spent < 9.5 else f"{spent:,.0f} s"
+
+
 @dataclass(frozen=True)
 class Proportion:
     """A count out of a named whole, with its interval. With undecided rows it is bounded, not known."""

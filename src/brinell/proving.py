@@ -63,7 +63,7 @@ def provable(subject: Subject) -> Network:
 
 def about(asked: CertifySpec, *, first: bool) -> Certified:
     """What a manifest says of certificates that were sought."""
-    return Certified(method=asked.method, seconds_a_row=asked.seconds, first=asked if first else None, proves=PROVES)
+    return Certified(asked=(asked,), first=asked if first else None, proves=PROVES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Prover:
         self, rows: Sequence[RowRecord], *, told: Told = lambda *_: None, stop: Callable[[], bool] = lambda: False
     ) -> None:
         """Ask for a certificate of each of some rows that the model is right on, until ``stop`` says so."""
-        proved = 0
+        proved, before = 0, {record.row: record.seconds for record in self.ledger.certificates()}
         for number, row in enumerate(rows, start=1):
             if stop():
                 return
@@ -100,7 +100,7 @@ class Prover:
                     network=self.network,
                 )
             )
-            self._write(row, found)
+            self._write(row, found, before.get(row.row, 0.0) + found.seconds)
             proved += found.outcome == "certified"
             told(number, len(rows), proved)
 
@@ -108,8 +108,8 @@ class Prover:
         x = torch.from_numpy(np.array(self.subject.rows.x[row.place : row.place + 1]))
         return x, torch.tensor([row.label])
 
-    def _write(self, row: RowRecord, found: Certificate) -> None:
-        """One row's certificate, and the status that follows from it."""
+    def _write(self, row: RowRecord, found: Certificate, spent: float) -> None:
+        """One row's certificate, with the seconds spent on it in all, and the status that follows from it."""
         broken = None if found.witness is None else self._confirmed(row, found.witness)
         outcome = found.outcome if found.witness is None or broken is not None else "unknown"
         record = CertificateRecord(
@@ -121,7 +121,7 @@ class Prover:
             margin=found.margin if np.isfinite(found.margin) else None,
             slack=found.tolerance,
             questions=found.questions,
-            seconds=found.seconds,
+            seconds=spent,
         )
         with self.ledger.transaction():
             self.ledger.replace_certificate(record)

@@ -166,7 +166,7 @@ class CertificateRecord:
     questions: int
     """Sub-questions that branch and bound asked, and cells."""
     seconds: float
-    """Spent on the row."""
+    """Spent on the row, each time that it was asked about."""
 
 
 @dataclass(frozen=True, kw_only=True)

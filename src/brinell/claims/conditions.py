@@ -6,6 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from brinell.claims.form import Count, Part, Radius, Spending
 from brinell.eps import Eps
+from brinell.metrics import in_seconds
 
 
 class Data(Part):
@@ -140,7 +141,7 @@ class Cost(Part):
 
     def describe(self) -> str:
         """As it stands in a claim: ``1,000 forward and 900 backward passes, 12 s of search for proofs``."""
-        spent = "" if self.proof_seconds is None else f", {self.proof_seconds:,.0f} s of search for proofs"
+        spent = "" if self.proof_seconds is None else f", {in_seconds(self.proof_seconds)} of search for proofs"
         if self.forwards is not None and self.backwards is not None:
             return f"{self.forwards:,} forward and {self.backwards:,} backward passes{spent}"
         return f"{self.queries:,} queries" if self.queries is not None else "cost unstated"

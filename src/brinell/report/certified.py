@@ -6,7 +6,7 @@ from typing import NamedTuple
 from brinell.certify.steps import STEPS
 from brinell.claim import threat_of
 from brinell.manifest import Certified
-from brinell.metrics import Proportion, counted
+from brinell.metrics import Proportion, counted, in_seconds
 from brinell.result import Reading
 
 REFUSED = "refused"
@@ -87,26 +87,29 @@ def certificate_lines(reading: Reading) -> list[str]:
         return []
     settled = Counter(record.step for record in reading.certificates if record.outcome == "certified")
     steps = ", ".join(f"{settled[step]:,} by {step}" for step in STEPS if settled[step])
-    lines = [_sought(about), f"certified: {steps or 'no row'}"]
+    spent = in_seconds(sum(record.seconds for record in reading.certificates))
+    searched = f"the search took {spent} on {counted(len(reading.certificates), 'row')}"
+    lines = [_sought(about), f"certified: {steps or 'no row'}; {searched}"]
     return [*lines, _first(reading)] if about.first is not None else lines
 
 
 def _sought(about: Certified) -> str:
-    return f"certificates by {about.method}, about {about.seconds_a_row:g} s a row at most: {about.proves}"
+    times = [f"by {asked.method}, about {asked.seconds:g} s a row at most" for asked in dict.fromkeys(about.asked)]
+    return f"certificates {', then '.join(times)}: {about.proves}"
 
 
 def _first(reading: Reading) -> str:
     asked = [record for record in reading.certificates if record.first or not reading.attacked]
-    settled, spent = [record.outcome for record in asked], sum(record.seconds for record in asked)
+    settled = [record.outcome for record in asked]
     proved, broken = settled.count("certified"), settled.count("violated")
     if not reading.attacked:
         return (
             f"no attack was made: {counted(proved, 'row')} {_be(proved, 'are')} certified, {broken:,} broken by the search for a "
-            f"proof, in {spent:,.0f} s; {reading.figures.unresolved:,} {_be(reading.figures.unresolved, 'are')} unresolved"
+            f"proof; {reading.figures.unresolved:,} {_be(reading.figures.unresolved, 'are')} unresolved"
         )
     return (
         f"before any attack {counted(proved, 'row')} {_be(proved, 'were')} certified and {broken:,} broken by the search for a "
-        f"proof, in {spent:,.0f} s: no attack was spent on them"
+        f"proof: no attack was spent on them"
     )
 
 
