@@ -253,10 +253,70 @@ def test_verify_proves_again(folder: Path, certified: Reading) -> None:
     holds, detail = proved_again(folder, seconds=None)
     assert holds is None
     assert detail.startswith(f"none of {count}: ")
-    small_runs.edit(folder, "UPDATE certificates SET method = 'interval'")
+    small_runs.edit(folder, "UPDATE certificates SET method = 'interval', step = 'slopes' WHERE step = 'crown'")
     holds, detail = proved_again(folder, seconds=5.0)
     assert holds is None
     assert int(detail.split()[0]) < count
+
+
+PROVED = "WHERE row = (SELECT min(row) FROM certificates WHERE outcome = 'certified')"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE certificates SET slack = 0 " + PROVED,
+        "UPDATE certificates SET slack = 9e-5 " + PROVED,
+        "UPDATE certificates SET margin = 9e999 " + PROVED,
+        "UPDATE certificates SET step = NULL " + PROVED,
+        "UPDATE certificates SET step = 'none' " + PROVED,
+        "UPDATE certificates SET method = 'interval', step = 'crown' " + PROVED,
+        "UPDATE rows SET clean_margin = NULL, clean_prediction = NULL WHERE status = 'certified'",
+        "UPDATE rows SET clean_prediction = (label + 1) % 4 WHERE status = 'certified'",
+        "UPDATE rows SET clean_prediction = (label + 1) % 4 WHERE status = 'broken'",
+    ],
+)
+def test_what_no_certificate_can_say_is_found_in_the_files(folder: Path, certified: Reading, statement: str) -> None:
+    small_runs.edit(folder, statement)
+    broken = [finding.check for finding in verify_files(folder) if finding.holds is False]
+    assert {"statuses", "certificates"} & set(broken)
+
+
+@pytest.mark.parametrize("change", ["margin = margin + 1000", "slack = slack * 3", "slack = slack * 0.99"])
+def test_a_certificates_numbers_are_computed_again(folder: Path, certified: Reading, change: str) -> None:
+    """No proof is needed: the clean input lies in the set, and the slack follows from its logits."""
+    assert said_by_the_model(folder)["certificates' numbers by the model"] is True
+    small_runs.edit(folder, f"UPDATE certificates SET {change} {PROVED}")
+    assert said_by_the_model(folder)["certificates' numbers by the model"] is False
+
+
+@pytest.mark.parametrize("change", ["margin = margin * 1.001", "margin = margin * 0.999", "step = 'interval'"])
+def test_exact_steps_give_the_recorded_margin_again(folder: Path, certified: Reading, change: str) -> None:
+    """The least margins are changed, so that they stay below those of the clean inputs."""
+    row = min((r for r in certified.certificates if r.step == "crown"), key=lambda record: record.margin or 0.0).row
+    small_runs.edit(folder, f"UPDATE certificates SET {change} WHERE row = ?", row)
+    assert said_by_the_model(folder)["certificates' numbers by the model"] is True
+    holds, detail = proved_again(folder, seconds=5.0)
+    assert holds is False
+    assert f"another margin on rows [{row}]" in detail
+
+
+def test_a_wrong_row_that_is_given_its_predictions_label_is_found(folder: Path, certified: Reading) -> None:
+    """The record is whole by itself: a real proof, of another label than the data's."""
+    wrong = small_net.WRONG[0]
+    small_runs.edit(
+        folder,
+        "UPDATE rows SET label = clean_prediction, clean_margin = 1.0, status = 'certified' WHERE row = ?",
+        wrong,
+    )
+    said = said_by_the_model(folder, seconds=5.0)
+    assert said["data"] is True
+    assert said["labels"] is False
+
+
+def said_by_the_model(folder: Path, seconds: float | None = None) -> dict[str, bool | None]:
+    asked = subject()
+    return {one.check: one.holds for one in verify_with_model(folder, asked.model, asked.rows, seconds=seconds)}
 
 
 def test_a_certificate_that_an_error_contradicts_fails(folder: Path, certified: Reading) -> None:

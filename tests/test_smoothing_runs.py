@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,18 @@ from brinell.report.smoothed import attack_lines, outcome_lines
 from brinell.report.smoothed_page import curve, smoothing_page
 from brinell.result import read_run
 from brinell.rows import rows_of
+from brinell.smoothing.checks import verify_smoothing_files, verify_smoothing_with_model
 from brinell.smoothing.figures import figures_of
 from brinell.smoothing.folder import (
     SEALED,
     SmoothReading,
     read_smoothing,
     read_smoothing_manifest,
+    seal,
     write_smoothing_manifest,
 )
 from brinell.smoothing.making import Asked, begin_smoothing, make
+from brinell.smoothing.record import Attacked, SmoothedRow
 from brinell.smoothing.setting import Setting
 from brinell.threat import Threat
 
@@ -273,6 +277,54 @@ def test_a_changed_row_is_found(
     assert "certificates" in capsys.readouterr().out
 
 
+def resealed(whole: SmoothReading, folder: Path, changed: dict[int, SmoothedRow]) -> Path:
+    """A copy in which some rows say something else, with figures and digests that follow."""
+    shutil.copytree(whole.folder, folder)
+    rows = [changed.get(row.row, row) for row in whole.rows]
+    (folder / "rows.jsonl").write_text("".join(row.model_dump_json() + "\n" for row in rows), "utf-8")
+    seal(folder, whole.manifest)
+    assert all(finding.holds for finding in verify_smoothing_files(folder))
+    return folder
+
+
+def said_by_the_model(folder: Path) -> dict[str, bool | None]:
+    own = asked()
+    return {one.check: one.holds for one in verify_smoothing_with_model(folder, own.model, own.rows)}
+
+
+def test_a_wrong_row_that_is_given_its_predictions_label_is_found(whole: SmoothReading, tmp_path: Path) -> None:
+    row = next(row for row in whole.rows if row.outcome == "wrong")
+    error = Attacked(outcome="error", reason="model raised MemoryError: ")
+    right = row.model_copy(update={"label": row.top, "outcome": "certified", "attacked": error})
+    said = said_by_the_model(resealed(whole, tmp_path / "relabelled", {row.row: right}))
+    assert said["data"] is True
+    assert said["labels"] is False
+
+
+def test_an_attack_that_is_said_to_have_failed_is_made_again(whole: SmoothReading, tmp_path: Path) -> None:
+    """Wherever the row lies: it need not be one of those on which all noise is drawn again."""
+    assert said_by_the_model(whole.folder)["attacked points"] is True
+    row = next(row for row in whole.rows[1:] if row.attacked is not None)
+    failed = row.model_copy(update={"attacked": Attacked(outcome="error", reason="model raised MemoryError: ")})
+    said = said_by_the_model(resealed(whole, tmp_path / "failed", {row.row: failed}))
+    assert {check for check, holds in said.items() if holds is False} == {"attacks that could not be made"}
+
+
+@pytest.mark.parametrize("change", [{"reason": None}, {"reason": ""}, {"count_first": 5}, {"digest": "of a point"}])
+def test_an_attack_that_failed_has_a_reason_and_nothing_else(
+    whole: SmoothReading, tmp_path: Path, change: dict[str, object]
+) -> None:
+    row = next(row for row in whole.rows if row.attacked is not None)
+    error = Attacked(outcome="error", reason="model raised MemoryError: ").model_copy(update=change)
+    shutil.copytree(whole.folder, tmp_path / "failed")
+    rows = [row.model_copy(update={"attacked": error}) if other == row else other for other in whole.rows]
+    lines = "".join(one.model_dump_json() + "\n" for one in rows)
+    (tmp_path / "failed" / "rows.jsonl").write_text(lines, "utf-8")
+    seal(tmp_path / "failed", whole.manifest)
+    said = {finding.check: finding.holds for finding in verify_smoothing_files(tmp_path / "failed")}
+    assert said["attacks"] is False
+
+
 def test_a_certified_row_that_falls_is_a_contradiction_and_ends_the_interval(whole: SmoothReading) -> None:
     attack = whole.figures.attack
     assert attack is not None and attack.certified.count > 0
@@ -324,6 +376,8 @@ def test_an_attack_that_could_not_be_made_leaves_nothing_standing(tmp_path: Path
     attack = figures.attack
     assert attack is not None
     assert (attack.stands.count, attack.broken, attack.errors) == (0, 0, 2)
+    again = {one.check: one.holds for one in verify_smoothing_with_model(tmp_path / "flat", flat.model, flat.rows)}
+    assert again["attacks that could not be made"] is True
     assert attack.not_shown_wrong == 2
     assert "2 rows = 0 standing" in attack_lines(figures)[2]
     assert "2 on which the attack could not be made" in attack_lines(figures)[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 from brinell.checks import model as by_model
 from brinell.checks import points, record, statuses
 from brinell.checks.finding import Finding, equal
-from brinell.checks.proofs import CHECK, proofs
+from brinell.checks.proofs import CHECK, NUMBERS, numbers, proofs
 from brinell.checks.traces import traces
 from brinell.checks.transfers import remade
 from brinell.errors import BadInput
@@ -86,6 +86,7 @@ def verify_with_model(
         said = by_model.decisions if reading.randomised is None else by_model.frequencies
         with model.undisturbed():
             found += _made(said.__name__, lambda: said(reading, model, rows))
+            found += _made(NUMBERS, lambda: numbers(reading, model, rows))
             found += _made(CHECK, lambda: proofs(reading, model, rows, seconds))
             found += _made("transfer", partial(remade, reading, model, rows, surrogate))
     return found

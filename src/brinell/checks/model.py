@@ -27,8 +27,19 @@ def fingerprint(reading: Reading, model: TorchModel) -> Iterator[Finding]:
 
 
 def data(reading: Reading, rows: Rows) -> Iterator[Finding]:
-    """They are the rows that were attacked."""
-    yield equal("data", rows.digest(), reading.manifest.data["digest"])
+    """They are the rows that were attacked, under the labels that the record gives them."""
+    whole = equal("data", rows.digest(), reading.manifest.data["digest"])
+    yield whole
+    if not whole.holds:
+        return
+    held = list(zip(rows.index.tolist(), rows.y.tolist(), rows.digests(), strict=True))
+    off = [
+        row.row
+        for row in reading.rows
+        if row.place not in range(len(held)) or (row.row, row.label, row.digest) != held[row.place]
+    ]
+    detail = f"those of the data on {len(reading.rows) - len(off)} of {len(reading.rows)} rows"
+    yield Finding("labels", not off, detail + (f"; not on {off[:5]}" if off else ""))
 
 
 def decisions(reading: Reading, model: TorchModel, rows: Rows) -> Iterator[Finding]:

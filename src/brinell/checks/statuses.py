@@ -1,11 +1,13 @@
 """Whether each row's status follows from its record, and certificates and frequencies hold together."""
 
+import math
 from collections.abc import Iterator
 
+from brinell.certify.slack import TOLERANCE
 from brinell.certify.steps import STEPS
 from brinell.checks.finding import Finding
 from brinell.frequencies import status_of
-from brinell.records import FrequencyRecord, RowRecord
+from brinell.records import CertificateRecord, FrequencyRecord, RowRecord
 from brinell.result import Reading
 
 
@@ -36,10 +38,13 @@ def statuses(reading: Reading) -> Iterator[Finding]:
 
 def _status_follows(row: RowRecord, outcomes: list[str], certificate: str | None, *, cut: bool) -> bool:
     """``cut``: a budget ended the attacks, or none was asked for, so that rows on which none was run are pending."""
+    scored = row.clean_margin is not None and row.clean_prediction is not None
+    if not scored:
+        return row.status == "pending" and row.clean_margin is row.clean_prediction is None and not outcomes
     wrong_at_start = row.clean_margin is not None and row.clean_margin <= 0
     if row.status == "misclassified":
         return wrong_at_start and row.clean_prediction != row.label and not outcomes
-    if wrong_at_start:
+    if wrong_at_start or row.clean_prediction != row.label:
         return False
     if row.status == "broken":
         found = "fell" in outcomes or (row.stage is None and certificate == "violated")
@@ -69,7 +74,7 @@ def _majority_follows(row: RowRecord, counted: FrequencyRecord | None, outcomes:
 
 
 def certificates(reading: Reading) -> Iterator[Finding]:
-    """A certificate has a margin above its slack; no row that is settled first was attacked, or that fell asked for."""
+    """A certificate has a margin above its slack, by a step that was allowed; no row that it settled first was attacked."""
     about = reading.manifest.certified
     if about is None and not reading.certificates:
         return
@@ -82,13 +87,27 @@ def certificates(reading: Reading) -> Iterator[Finding]:
         or (record.row in attacked and record.row in reading.settled_first)
         or (record.first and about.first is None)
         or record.method not in STEPS[: STEPS.index(about.method) + 1]
+        or not _step_allowed(record)
+        or not TOLERANCE <= record.slack < math.inf
         or record.row not in status
         or (record.outcome == "certified") != (status[record.row] == "certified")
-        or (record.outcome == "certified" and not (record.margin is not None and record.margin > record.slack))
+        or (
+            record.outcome == "certified"
+            and not (record.margin is not None and record.slack < record.margin < math.inf)
+        )
     ]
     proved = sum(record.outcome == "certified" for record in reading.certificates)
     detail = f"{proved} of {len(reading.certificates)} rows that were asked for are certified"
     yield Finding("certificates", not off, detail if not off else f"do not hold together, rows {off[:5]}")
+
+
+def _step_allowed(record: CertificateRecord) -> bool:
+    """What settled the row is no dearer than what was allowed; a point in the middle of the set may break it before any step."""
+    if record.outcome == "unknown":
+        return record.step is None
+    if record.outcome == "violated" and record.step == "none":
+        return True
+    return record.step in STEPS[: STEPS.index(record.method) + 1]
 
 
 def frequencies(reading: Reading) -> Iterator[Finding]:

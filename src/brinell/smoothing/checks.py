@@ -16,7 +16,7 @@ from brinell.manifest import MANIFEST, SPEC, file_digests
 from brinell.models.torch_model import TorchModel
 from brinell.rows import Rows, rows_digest
 from brinell.smoothing.folder import POINTS, RESULT, ROWS, SEALED, SmoothReading, read_smoothing, smoothing_data
-from brinell.smoothing.making import point_at, smoothed_of
+from brinell.smoothing.making import point_at, reached, smoothed_of
 from brinell.smoothing.record import Attacked, SmoothedRow, judged_of, outcome_of
 from brinell.smoothing.setting import Setting
 from brinell.smoothing.smoothed import Smoothed, answer
@@ -25,6 +25,8 @@ from brinell.threat import Threat
 
 AGAIN = 5
 """Rows on which all noise is drawn again with the model, spread over the selection."""
+ERRORS = 20
+"""Rows whose attack is recorded as one that could not be made on which it is tried again, spread over these."""
 TINY = 1e-12
 
 
@@ -59,11 +61,26 @@ def verify_smoothing_with_model(folder: Path, model: TorchModel, rows: Rows) -> 
         equal("base classifier's fingerprint", model.fingerprint(), manifest.model["fingerprint"]),
         equal("data", rows.digest(), manifest.data["digest"]),
     ]
+    if found[-1].holds:
+        found.append(_labels(reading, rows))
     if all(finding.holds for finding in found):
         with model.undisturbed():
+            found += _made("attacks that could not be made", lambda: _failed(reading, model, rows))
             found += _made("noise drawn again", lambda: _again(reading, model, rows))
             found += _made("attacked points", lambda: _points(reading, model, rows))
     return found
+
+
+def _labels(reading: SmoothReading, rows: Rows) -> Finding:
+    """Every row has the index, the label and the digest that the data gives it."""
+    held = list(zip(rows.index.tolist(), rows.y.tolist(), rows.digests(), strict=True))
+    off = [
+        row.row
+        for row in reading.rows
+        if row.place not in range(len(held)) or (row.row, row.label, row.digest) != held[row.place]
+    ]
+    detail = f"those of the data on {len(reading.rows) - len(off)} of {len(reading.rows)} rows"
+    return Finding("labels", not off, detail + (f"; not on {off[:5]}" if off else ""))
 
 
 def _made(name: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -142,7 +159,9 @@ def _attacks(reading: SmoothReading) -> Iterator[Finding]:
 
 def _judged(attacked: Attacked, row: SmoothedRow, reading: SmoothReading) -> bool:
     if attacked.outcome == "error":
-        return attacked.reason is not None
+        return bool(attacked.reason) and attacked == Attacked(outcome="error", reason=attacked.reason)
+    if attacked.reason is not None:
+        return False
     first, counts = attacked.first, (attacked.count_first, attacked.count_second)
     if first is None or counts[0] is None or counts[1] is None or attacked.distance is None:
         return False
@@ -165,9 +184,9 @@ def _threat(reading: SmoothReading) -> Threat:
     return Threat("l2", manifest.eps or 0, low=manifest.low, high=manifest.high)
 
 
-def spread(count: int) -> list[int]:
+def spread(count: int, most: int = AGAIN) -> list[int]:
     """Some places of a selection, evenly spread, its ends included."""
-    return sorted({int(place) for place in np.linspace(0, count - 1, min(AGAIN, count)).round()})
+    return sorted({int(place) for place in np.linspace(0, count - 1, min(most, count)).round()})
 
 
 def _again(reading: SmoothReading, model: TorchModel, rows: Rows) -> Iterator[Finding]:
@@ -201,6 +220,24 @@ def _row_again(
         said.first == attacked.first and off <= room,
         f"class {said.first}, {said.count_first} copies; recorded {attacked.first}, {attacked.count_first}",
     )
+
+
+def _failed(reading: SmoothReading, model: TorchModel, rows: Rows) -> Iterator[Finding]:
+    """An attack that could not be made cannot be made now either: up to ``ERRORS`` rows."""
+    manifest = reading.manifest
+    failed = [row for row in reading.rows if row.attacked is not None and row.attacked.outcome == "error"]
+    if not failed or manifest.attack is None:
+        return
+    smoothed = smoothed_of(model, rows, manifest)
+    tried = [failed[at] for at in spread(len(failed), ERRORS)]
+    off = []
+    for row in tried:
+        x = point_at(rows, row.place, model)
+        found = reached(manifest.attack, smoothed, x, row.label, row.row, _threat(reading))
+        if not isinstance(found, Attacked):
+            off.append(row.row)
+    detail = f"{len(tried) - len(off)} of {len(tried)} cannot be made now either"
+    yield Finding("attacks that could not be made", not off, detail + (f"; not rows {off[:5]}" if off else ""))
 
 
 def _points(reading: SmoothReading, model: TorchModel, rows: Rows) -> Iterator[Finding]:

@@ -209,17 +209,24 @@ def _row(smoothed: Smoothed, asked: Asked, folder: Path, place: int) -> Smoothed
     )
 
 
-def _attacked(smoothed: Smoothed, asked: Asked, folder: Path, x: Row, place: int) -> Attacked:
-    """The attack on one row, judged by PREDICT on copies that it has not seen."""
-    row, label = int(asked.rows.index[place]), int(asked.rows.y[place])
+def reached(attack: SmoothPGD, smoothed: Smoothed, x: Row, label: int, row: int, threat: Threat) -> Row | Attacked:
+    """The point that an attack reaches, or the record that says why it could not be made."""
     try:
-        x_adv = asked.attack.search(smoothed, x, label, row, asked.threat)
+        return attack.search(smoothed, x, label, row, threat)
     except BrinellError:
         raise
     except NoSlope as error:
         return Attacked(outcome="error", reason=str(error))
     except Exception as error:  # whatever a user's model raises
         return Attacked(outcome="error", reason=f"model raised {type(error).__name__}: {error}")
+
+
+def _attacked(smoothed: Smoothed, asked: Asked, folder: Path, x: Row, place: int) -> Attacked:
+    """The attack on one row, judged by PREDICT on copies that it has not seen."""
+    row, label = int(asked.rows.index[place]), int(asked.rows.y[place])
+    x_adv = reached(asked.attack, smoothed, x, label, row, asked.threat)
+    if isinstance(x_adv, Attacked):
+        return x_adv
     assert bool(asked.threat.contains(x, x_adv).all())
     said = smoothed.predict(x_adv, row)
     points = PointFile(folder / POINTS, asked.rows.x.shape, asked.rows.x.dtype)
