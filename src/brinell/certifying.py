@@ -51,24 +51,44 @@ def certify_run(
 
 
 def _check(reading: Reading, subject: Subject) -> None:
-    manifest = reading.manifest
-    wanted: tuple[tuple[str, object, object], ...] = (
-        ("state", manifest.state, "complete"),
-        ("files", file_digests(reading.folder, SEALED) if manifest.files else {}, manifest.files),
-        ("threat model", threat_of(manifest).describe(), subject.threat.describe()),
-        ("model fingerprint", manifest.model["fingerprint"], subject.model.fingerprint()),
-        ("rows", manifest.data["digest"], subject.rows.digest()),
-        ("outputs", manifest.model["outputs"], subject.model.outputs),
-        ("draws", "draws" in manifest.suite, False),
+    """Refuse a run that cannot be certified, or a subject that is not the run's: what was given against what the run has."""
+    manifest, run = reading.manifest, f"run {reading.folder}"
+    if manifest.state != "complete":
+        on = f"brinell {'run --resume' if manifest.suite['attacks'] else 'certify'} {reading.folder}"
+        remedy = f"It was cut off: go on with it first, without options: {on}."
+        if manifest.imported is not None:
+            remedy = "The import was cut off: import again, into another folder."
+        raise BadInput(f"state of {run}", got=manifest.state, expected="complete", remedy=remedy)
+    sealed = file_digests(reading.folder, SEALED) if manifest.files else {}
+    changed = sorted(name for name in {*sealed, *manifest.files} if sealed.get(name) != manifest.files.get(name))
+    if changed:
+        raise BadInput(
+            f"files of {run}",
+            got=f"{', '.join(changed)} changed or gone since the run ended",
+            expected="the files as the run sealed them",
+            remedy="Put them back, or run again; `brinell verify` says what does not hold.",
+        )
+    if "draws" in manifest.suite:
+        raise BadInput(
+            f"suite of {run}",
+            got=f"{manifest.suite['name']}, for randomised models",
+            expected="a deterministic model, under a suite without draws",
+            remedy="No certificate is known of a model that answers at random: leave it out.",
+        )
+    given: tuple[tuple[str, str, str, str], ...] = (
+        (
+            "model fingerprint",
+            subject.model.fingerprint(),
+            manifest.model["fingerprint"],
+            "--model: the run's own model.",
+        ),
+        ("rows", subject.rows.digest(), manifest.data["digest"], "--data: the rows of the run, as it selected them."),
+        ("threat model", subject.threat.describe(), threat_of(manifest).describe(), "the run's threat model."),
+        ("outputs", subject.model.outputs, manifest.model["outputs"], "the outputs that the run declared."),
     )
-    for name, got, expected in wanted:
+    for name, got, expected, give in given:
         if got != expected:
-            raise BadInput(
-                f"{name} of run {reading.folder}",
-                got=str(got),
-                expected=str(expected),
-                remedy="Certify a complete run of a deterministic model with logits, with the model and rows of that run.",
-            )
+            raise BadInput(f"{name} of {run}", got=got, expected=f"{expected}, the run's own", remedy=f"Give {give}")
 
 
 def _begun(folder: Path, manifest: Manifest, asked: CertifySpec) -> Manifest:

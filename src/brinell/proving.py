@@ -41,22 +41,42 @@ def provable(subject: Subject) -> Network:
     BadInput
         If certificates would be about another function than the model that is attacked, or its bounds are not known.
     """
-    model = subject.model
-    wanted: tuple[tuple[str, object, object], ...] = (
-        ("outputs", model.outputs, "logits"),
-        ("a suite for randomised models", subject.suite.draws is not None, False),
-        ("device", model.device.type, "cpu"),
-        ("a precision below float32", model.own_dtype.itemsize < 4, False),
-        ("points that were made elsewhere", subject.imported is not None, False),
+    model, out = subject.model, "or leave certificates out"
+    faults: tuple[tuple[bool, str, str, str], ...] = (
+        (
+            model.outputs != "logits",
+            f"outputs declared as {model.outputs}",
+            "logits",
+            f"Give the model without its last layer, as logits, {out}.",
+        ),
+        (
+            subject.suite.draws is not None,
+            f"the suite {subject.suite.name}, for randomised models",
+            "a deterministic model, under a suite without draws",
+            f"Choose another suite, {out}.",
+        ),
+        (
+            subject.imported is not None,
+            "points that were made elsewhere",
+            "a model that is asked here",
+            "Leave certificates out; `brinell certify --model …` seeks them without any attack.",
+        ),
+        (
+            model.device.type != "cpu",
+            f"the device {model.device}",
+            "cpu",
+            f"Put the model on the CPU (--device cpu), {out}.",
+        ),
+        (
+            model.own_dtype.itemsize < 4,
+            f"a precision below float32: {str(model.own_dtype).removeprefix('torch.')}",
+            "float32 or float64",
+            f"Its rounding is larger than the slack: give the model in float32, {out}.",
+        ),
     )
-    for name, got, expected in wanted:
-        if got != expected:
-            raise BadInput(
-                f"certificates, {name}",
-                got=str(got),
-                expected=str(expected),
-                remedy="Certify a deterministic model with logits in float32 or float64, on the CPU, or leave certificates out.",
-            )
+    for at_fault, got, expected, remedy in faults:
+        if at_fault:
+            raise BadInput("certificates", got=got, expected=expected, remedy=remedy)
     with model.undisturbed():
         return network_of(model.module, tuple(subject.rows.x.shape[1:]))
 

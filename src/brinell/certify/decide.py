@@ -35,10 +35,13 @@ class Verdict:
     method: Method | Literal["descent"]
     """The dearest that was tried."""
     margin: float
-    """Lower bound of the least excess of any case; minus infinity where there is none.
+    """Lower bound of the excess of any case, on the box where least is left above the slack; minus infinity where there is
+    none.
 
     In the scores' units: each inequality is scaled by a power of two, so that its largest coefficient is in [1, 2).
     """
+    slack: float
+    """What ``margin`` must be above: room for rounding, in the same units."""
     seconds: float
     """By the clock."""
     witness: Inputs | None
@@ -73,22 +76,24 @@ def decide(
             expected=f"the net's {found[0]} and {found[1]}",
             remedy="Give the property that belongs to the net.",
         )
-    margin, holds = math.inf, True
+    margin, slack, holds = math.inf, 0.0, True
     method: Method = "none"
     for boxes in _by_box(asked.cases):
         question = _Question(net, boxes)
         enough = question.slack(network)
         witness = lowered(question.region, question.excess, question.judge)
         if witness is not None:
-            return question.violated("descent", witness, clock() - begin)
+            return question.violated("descent", witness, enough, clock() - begin)
         task = question.task(network, enough)
         with torch.no_grad():
             bounds = interval.bound(task.network, task.region, task.specs)
         proof = prove(task, bounds, Deadline(begin + seconds, clock))
         if proof.witness is not None:
-            return question.violated(proof.method, proof.witness, clock() - begin)
-        margin, method, holds = min(margin, proof.margin), proof.method, holds and proof.margin > enough
-    return Verdict("holds" if holds else "unknown", method, margin, clock() - begin, None, "")
+            return question.violated(proof.method, proof.witness, enough, clock() - begin)
+        method, holds = proof.method, holds and proof.margin > enough
+        if proof.margin - enough < margin - slack:
+            margin, slack = proof.margin, enough
+    return Verdict("holds" if holds else "unknown", method, margin, slack, clock() - begin, None, "")
 
 
 def _by_box(cases: tuple[Case, ...]) -> list[list[Case]]:
@@ -142,12 +147,12 @@ class _Question:
                     return alone
         return None
 
-    def violated(self, method: Method | Literal["descent"], witness: Inputs, seconds: float) -> Verdict:
+    def violated(self, method: Method | Literal["descent"], witness: Inputs, slack: float, seconds: float) -> Verdict:
         """The verdict that a witness gives."""
         with torch.no_grad():
             scores = self.net.module(witness)
         text = counterexample(witness.flatten().double().numpy(), scores.flatten().double().numpy())
-        return Verdict("violated", method, -math.inf, seconds, witness, text)
+        return Verdict("violated", method, -math.inf, slack, seconds, witness, text)
 
 
 def _inside(end: Tensor, towards: float) -> Tensor:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -108,6 +108,12 @@ class Options(Target):
 
 def _said(**options: object) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None}
+
+
+def named(options: object) -> list[str]:
+    """The options of a group that were given, as the command line has them: ``["--eps", "--batch-size"]``."""
+    given = {field.name: getattr(options, field.name) for field in fields(options)}  # type: ignore[arg-type]  # dataclass
+    return [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
 
 
 NO_OPTIONS = Options()

@@ -1,8 +1,9 @@
 """The command that proves: which rows have no witness at all."""
 
+import os
 import shlex
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +11,7 @@ from cyclopts import Parameter, validators
 from rich.console import Console
 
 from brinell.certify.steps import Step
-from brinell.commands.app import HOW, NO_TARGET, Target, app, consoles, interrupts, recorded_spec, subject_from
+from brinell.commands.app import HOW, NO_TARGET, Target, app, consoles, interrupts, named, recorded_spec, subject_from
 from brinell.commands.smoothing import NO_SMOOTHING, SmoothingOptions, certified_smoothed, refuse_smoothing_options
 from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_OPEN, EXIT_VERIFICATION_FAILED, BadInput
 
@@ -69,18 +70,19 @@ def certify(
     from brinell.smoothing.folder import holds_smoothing
 
     if resume is not None and source is None and method != "smoothing" and not holds_smoothing(resume):
-        source, resume = resume, None  # a run, which certificates are added to
+        _refuse_beside_resume(options, smoothing, method, seconds, out, vnnlib)
+        source, resume = resume, None  # a run, which is gone on with
     if method == "smoothing" or resume is not None:
         if vnnlib is not None:
             raise BadInput("--vnnlib", got="a property", expected="rows", remedy="Drop it, or --method smoothing.")
-        others = smoothing != NO_SMOOTHING or method is not None
+        others = named(smoothing) + ([] if method is None else ["--method"])
         paths = source if resume is None else resume
         return certified_smoothed(
             paths, options, smoothing, seconds, out, resumed=resume is not None, others=others, quiet=quiet, json=json
         )
     refuse_smoothing_options(smoothing)
     if vnnlib is not None:
-        return _decided(vnnlib, source, options, out, method, seconds, json=json)
+        return _decided(vnnlib, source, options, out, method, seconds, quiet=quiet, json=json)
     _, errors = consoles(quiet=quiet)
     shown = consoles(quiet=quiet or json)[1]
     if source is not None and source.suffix != ".toml":
@@ -103,6 +105,26 @@ def certify(
     return EXIT_DONE
 
 
+def _refuse_beside_resume(
+    options: Target,
+    smoothing: SmoothingOptions,
+    method: str | None,
+    seconds: float | None,
+    out: Path | None,
+    vnnlib: Path | None,
+) -> None:
+    """Refuse whatever stands beside the folder of a run that is to be gone on with as it was begun."""
+    further = {"--method": method, "--seconds": seconds, "--out": out, "--vnnlib": vnnlib}
+    others = named(options) + named(smoothing) + [name for name, value in further.items() if value is not None]
+    if others:
+        raise BadInput(
+            "--resume",
+            got=f"{', '.join(others)} beside it",
+            expected="the folder alone",
+            remedy="Drop them; to ask for more, name the folder without --resume.",
+        )
+
+
 def _asked(method: Step | None, seconds: float | None, said: "CertifySpec | None" = None) -> "CertifySpec":
     """What the options say, over what a spec file says."""
     from brinell.spec import CertifySpec
@@ -118,11 +140,11 @@ def _added(
     from brinell.certifying import certify_run
     from brinell.manifest import read_manifest
 
-    others = {name: value for name, value in asdict(options).items() if value is not None and name not in ELSEWHERE}
-    if others or out is not None:
+    others = named(replace(options, **dict.fromkeys(ELSEWHERE))) + ([] if out is None else ["--out"])
+    if others:
         raise BadInput(
             "certify",
-            got=f"--{next(iter(others), 'out').replace('_', '-')} beside the folder of a run",
+            got=f"{', '.join(others)} beside the folder of a run",
             expected="the folder, and where model and data are",
             remedy="Drop it: the run says what it is of.",
         )
@@ -168,19 +190,22 @@ def _decided(
     method: Step | None,
     seconds: float | None,
     *,
+    quiet: bool,
     json: bool,
 ) -> int:
     """Whether a property of an ONNX net holds, as the exit code."""
     from brinell.assemble import is_onnx
     from brinell.certify import onnx_net, vnnlib
     from brinell.certify.decide import decide
-    from brinell.report.verdict import verdict_as_json, verdict_as_text
+    from brinell.report.verdict import reason, verdict_as_json, verdict_as_text
 
-    if source is not None or method is not None or options != Target(model=options.model):
+    others = [] if source is None else [str(source)]
+    others += ([] if method is None else ["--method"]) + named(replace(options, model=None))
+    if others:
         raise BadInput(
             "certify --vnnlib",
-            got="other options beside it",
-            expected="--model net.onnx, --seconds, --out, --json",
+            got=f"{', '.join(others)} beside it",
+            expected="--model net.onnx, --seconds, --out, --json, --quiet",
             remedy="Drop them: the property says where it is asked for.",
         )
     if options.model is None or not is_onnx(options.model):
@@ -190,12 +215,29 @@ def _decided(
             expected="an ONNX file",
             remedy="Export the net with torch.onnx.export.",
         )
+    if out is not None:
+        _refuse_unwritable(out)
     net, asked = onnx_net.read(Path(options.model)), vnnlib.read(path)
-    if out is not None and out.exists():
-        raise BadInput(f"output file {out}", got="a file", expected="a new file", remedy="Name another with --out.")
     verdict = decide(net, asked, seconds=seconds or SECONDS)
+    consoles(quiet=quiet)[1].print(f"{options.model}, {path}: {reason(verdict)}", soft_wrap=True)
     (verdict_as_json if json else verdict_as_text)(verdict, out)
     return {"holds": EXIT_DONE, "violated": EXIT_VERIFICATION_FAILED, "unknown": EXIT_OPEN}[verdict.answer]
+
+
+def _refuse_unwritable(out: Path) -> None:
+    """Refuse a file for the witness that cannot be made, before anything is searched for."""
+    got = "a file" if out.exists() else None
+    if not out.parent.is_dir():
+        got = f"no folder {out.parent}"
+    elif not os.access(out.parent, os.W_OK):
+        got = f"{out.parent}, which may not be written to"
+    if got is not None:
+        raise BadInput(
+            f"output file {out}",
+            got=got,
+            expected="a new file in a folder that is there",
+            remedy="Name another with --out.",
+        )
 
 
 def _counting(shown: Console) -> Callable[[int, int, int], None]:

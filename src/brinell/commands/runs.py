@@ -14,6 +14,7 @@ from brinell.commands.app import (
     app,
     consoles,
     interrupts,
+    named,
     recorded_spec,
     spec_from,
     subject_from,
@@ -60,8 +61,10 @@ def run(
 
     _, errors = consoles(quiet=quiet)
     if resume is not None:
-        if spec is not None or out is not None or options != NO_OPTIONS:
-            raise BadInput("--resume", got="other options beside it", expected="the folder alone", remedy="Drop them.")
+        others = ([] if spec is None else [str(spec)]) + named(options) + ([] if out is None else ["--out"])
+        if others:
+            got = f"{', '.join(others)} beside it"
+            raise BadInput("--resume", got=got, expected="the folder alone", remedy="Drop them.")
         reading, folder = _gone_on_with(resume, errors, quiet=quiet or json), resume
     else:
         asked = spec_from(spec, options)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter
 from rich.console import Console
 
-from brinell.commands.app import NO_TARGET, Target, consoles, interrupts
+from brinell.commands.app import Target, consoles, interrupts, named
 from brinell.errors import EXIT_DONE, EXIT_INCOMPLETE, BadInput
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def certified_smoothed(
     out: Path | None,
     *,
     resumed: bool,
-    others: bool,
+    others: list[str],
     quiet: bool,
     json: bool,
 ) -> int:
@@ -74,7 +74,9 @@ def certified_smoothed(
     _, errors = consoles(quiet=quiet)
     shown = consoles(quiet=quiet or json)[1]
     if resumed and path is not None:
-        reading = resume_smoothing(path, options, others=others or out is not None or seconds is not None, shown=shown)
+        further = {"--out": out, "--seconds": seconds}
+        others = named(options) + others + [name for name, value in further.items() if value is not None]
+        reading = resume_smoothing(path, others=others, shown=shown)
     else:
         reading = smooth(path, options, said, seconds=seconds, out=out, shown=shown)
     (smoothing_as_json if json else smoothing_as_text)(reading)
@@ -118,12 +120,13 @@ def smooth(
     return _made(asked, folder, shown)
 
 
-def resume_smoothing(folder: Path, options: Target, *, others: bool, shown: Console) -> "SmoothReading":
+def resume_smoothing(folder: Path, *, others: list[str], shown: Console) -> "SmoothReading":
     """Go on where it was cut off; what is complete is read."""
     from brinell.smoothing.folder import read_smoothing
 
-    if others or options != NO_TARGET:
-        raise BadInput("--resume", got="other options beside it", expected="the folder alone", remedy="Drop them.")
+    if others:
+        got = f"{', '.join(others)} beside it"
+        raise BadInput("--resume", got=got, expected="the folder alone", remedy="Drop them.")
     reading = read_smoothing(folder)
     if reading.manifest.state == "complete":
         return reading
