@@ -49,8 +49,8 @@ VALUES: list[tuple[Any, Any]] = [
     (b"mean", "mean"),
     (0.5, None),
     ((0.4, 0.5), (0.5, 0.4)),
-    ([1, 2], (1, 2)),
-    ([[1], 2], [[1, 2]]),
+    ([0.1, 0.2], (0.1, 0.2)),
+    ([[0.1], 0.2], [[0.1, 0.2]]),
     (["a", "bc"], ["ab", "c"]),
     ([torch.zeros(2), 1], [torch.ones(2), 1]),
     ({"mean": 0.4}, {"mean": 0.5}),
@@ -66,6 +66,13 @@ VALUES: list[tuple[Any, Any]] = [
 def test_it_knows_what_a_module_holds_outside_its_weights(first: Any, second: Any, within: bool) -> None:
     prints = [print_of(Holding(copy.deepcopy(value), within=within)) for value in (first, first, second)]
     assert prints[0] == prints[1] != prints[2]
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 2), ([1, 2], [1, 2, 3]), ([], [(3, (1, 2), None)]), (None, 7)])
+def test_counts_of_a_module_of_ones_own_are_left_aside(first: Any, second: Any) -> None:
+    """They may be of its passes. In torch's own modules a whole number is a setting."""
+    assert print_of(Holding(first)) == print_of(Holding(second))
+    assert print_of(Holding(first, within=True)) != print_of(Holding(second, within=True))
 
 
 def test_it_knows_which_attribute_of_which_part_holds_it() -> None:

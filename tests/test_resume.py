@@ -24,6 +24,7 @@ from brinell.cli import main
 from brinell.errors import BadInput
 from brinell.evaluation import Result, open_run, resume
 from brinell.finishing import finish
+from brinell.manifest import read_manifest
 from brinell.opening import begin
 from brinell.opening import resume as reopened
 from brinell.recording import Recording
@@ -433,7 +434,7 @@ def test_resume_of_a_complete_run_changes_nothing(tmp_path: Path, capsys: pytest
 
 @pytest.mark.parametrize("how", ["python", "command"])
 def test_run_killed_before_it_was_sealed_is_sealed_by_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
     """The last attack had ended and the manifest said so; the tables were not written yet."""
     import brinell.finishing
@@ -448,6 +449,11 @@ def test_run_killed_before_it_was_sealed_is_sealed_by_resume(
     folder = tmp_path / "run"
     assert not (folder / "result.json").exists()
     assert [finding for finding in verify_files(folder) if finding.holds is False] == []  # nobody has changed anything
+    capsys.readouterr()
+    assert main(["report", str(folder)]) in (0, 3)
+    told = capsys.readouterr().out
+    assert "digest none yet" in told
+    assert read_manifest(folder).digest not in told
     if how == "python":
         x, y = small_net.rows()
         resume(folder, small_net.load(), x, y)

@@ -25,6 +25,8 @@ TRACES_TABLE = "traces.parquet"
 FREQUENCIES_TABLE = "frequencies.parquet"
 CERTIFICATES_TABLE = "certificates.parquet"
 RESULT = "result.json"
+UNSEALED = "none yet: the record is not sealed, for the run is under way or was killed"
+"""What stands where a digest would."""
 DERIVED = (ROWS_TABLE, ATTEMPTS_TABLE, TRACES_TABLE, FREQUENCIES_TABLE, CERTIFICATES_TABLE, RESULT)
 """Files that are made from the ledger when a session ends."""
 FORMAT = 5
@@ -141,6 +143,11 @@ class Manifest(BaseModel):
     """SHA-256 of each other file of the run, once it has ended."""
     digest: str
     """SHA-256 of everything above: quote it with the figure, and nobody can change the run unseen."""
+
+    @property
+    def seal(self) -> str:
+        """The digest, if a session has ended on this folder: what is not sealed yet has none to quote."""
+        return self.digest if self.files else UNSEALED
 
     def sealed(self) -> "Manifest":
         """The same with the digest that belongs to it."""

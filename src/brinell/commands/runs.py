@@ -146,6 +146,10 @@ def verify(
             findings.append(Finding("model and data", None, f"{error} Name them with --model and --data."))
         else:
             findings += verify_with_model(folder, loaded.model, loaded.rows, loaded.surrogate, seconds=seconds)
+    if files_only:
+        findings.append(
+            Finding("model and data", None, "left alone, as --files-only asks: nothing was asked of the model")
+        )
     (findings_as_json if json else findings_as_text)(findings)
     return EXIT_VERIFICATION_FAILED if any(finding.holds is False for finding in findings) else EXIT_DONE
 

@@ -1,6 +1,7 @@
 """What tells two models apart: their text, their weights, and whatever else their modules hold.
 
-Not covered: the code of ``forward`` and of functions, values of a class, objects of classes that are not named below.
+Not covered: the code of ``forward`` and of functions, values of a class, objects of classes that are not named below, and
+whole numbers in modules of one's own, which as often count passes as set something.
 """
 
 import hashlib
@@ -11,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-Plain = bool | int | float | complex | str | bytes | np.generic | torch.dtype | None
+Setting = bool | float | complex | str | bytes | np.inexact | np.bool_ | np.str_ | torch.dtype
+Count = int | np.integer | None
+"""What a module of one's own may change at every pass."""
 BOOKKEEPING = frozenset(vars(nn.Module()))
 """What torch itself keeps in every module: parameters, buffers and children, which are told by name, hooks and the mode."""
 
@@ -25,10 +28,11 @@ def fingerprint(module: nn.Module, held: str) -> str:
 
 
 def held(module: nn.Module) -> str:
-    """SHA-256 over what a module and its parts hold in attributes: tensors, arrays, numbers, strings, and collections of these.
+    """SHA-256 over what a module and its parts hold in attributes: tensors, arrays, fractions, strings, and collections of these.
 
-    To be taken before any pass, for a pass may leave a count or an activation in an attribute. Of another object only the
-    class counts; a module in a list or dictionary, which torch does not see, counts whole.
+    Whole numbers count in torch's own modules alone. To be taken before any pass, for a pass may leave an activation in an
+    attribute. Of another object only the class counts; a module in a list or dictionary, which torch does not see, counts
+    whole.
     """
     digest = hashlib.sha256()
     for part in _attributes(module, {id(part) for part in module.modules()}):
@@ -47,9 +51,13 @@ def _weights(module: nn.Module) -> Iterator[bytes]:
 def _attributes(module: nn.Module, seen: set[int]) -> Iterator[bytes]:
     for path, part in sorted(module.named_modules(), key=lambda named: named[0]):
         for name in sorted(vars(part).keys() - BOOKKEEPING):
-            if not _computed(part, name):
-                yield f"{path}.{name} = ".encode()
-                yield from _told(vars(part)[name], seen)
+            told = (
+                b""
+                if _computed(part, name)
+                else _told(vars(part)[name], seen, type(part).__module__.startswith("torch."))
+            )
+            if told:
+                yield f"{path}.{name} = ".encode() + told
 
 
 def _computed(module: nn.Module, name: str) -> bool:
@@ -58,30 +66,32 @@ def _computed(module: nn.Module, name: str) -> bool:
     return f"{name}_orig" in own or {f"{name}_g", f"{name}_v"} <= own
 
 
-def _told(value: Any, seen: set[int]) -> Iterator[bytes]:
-    """A value as bytes from which its kind and extent can be read, so that no two values have the same."""
-    if isinstance(value, Plain):
-        text = f"{type(value).__name__} {value!r}".encode()
-        yield b"%d " % len(text) + text
-    elif isinstance(value, Tensor):
-        yield f"tensor {value.dtype} {tuple(value.shape)} ".encode()
-        yield _bytes_of(value)
-    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        yield f"array {value.dtype.str} {value.shape} ".encode()
-        yield np.ascontiguousarray(value).tobytes()
-    elif id(value) in seen:
-        yield b"told already "
-    elif isinstance(value, nn.Module):
+def _told(value: Any, seen: set[int], counts: bool) -> bytes:
+    """A value as bytes from which its kind and extent can be read; empty where all of it may be counts that do not count."""
+    if isinstance(value, Setting) or (counts and isinstance(value, Count)):
+        return _measured(f"{type(value).__name__} {value!r}".encode())
+    if isinstance(value, Count):
+        return b""
+    if isinstance(value, Tensor):
+        return f"tensor {value.dtype} {tuple(value.shape)} ".encode() + _bytes_of(value)
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return f"array {value.dtype.str} {value.shape} ".encode() + np.ascontiguousarray(value).tobytes()
+    if id(value) in seen:
+        return b"told already "
+    if isinstance(value, nn.Module):
         seen |= {id(part) for part in value.modules()}
-        yield from _weights(value)
-        yield from _attributes(value, seen)
-    elif isinstance(value, tuple | list | set | frozenset | dict):
-        seen = {*seen, id(value)}  # a list may hold itself
-        yield f"{type(value).__name__} of {len(value)} ".encode()
-        for item in _in_order(value):
-            yield from _told(item, seen)
-    else:
-        yield f"a {type(value).__qualname__} ".encode()
+        return b"".join((*_weights(value), *_attributes(value, seen)))
+    if isinstance(value, tuple | list | set | frozenset | dict):
+        inner = {*seen, id(value)}  # a list may hold itself
+        parts = [_told(item, inner, counts) for item in _in_order(value)]
+        kept = [_measured(part) for part in parts if part]
+        return f"{type(value).__name__} of {len(kept)} ".encode() + b"".join(kept) if kept or counts else b""
+    return f"a {type(value).__qualname__} ".encode()
+
+
+def _measured(told: bytes) -> bytes:
+    """With its length before it, so that no two sequences of values have the same bytes."""
+    return b"%d " % len(told) + told
 
 
 def _in_order(items: Any) -> list[Any]:

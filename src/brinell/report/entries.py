@@ -63,7 +63,7 @@ def model_card(reading: Reading) -> str:
         lines += [
             "      args:",
             f"        made_by: {_text(claim.made_by)}",
-            f"        digest: {reading.manifest.digest}",
+            f"        digest: {reading.manifest.seal}",
         ]
     return "\n".join([*lines, "---", ""])
 

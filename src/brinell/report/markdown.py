@@ -56,7 +56,7 @@ def markdown_report(reading: Reading) -> str:
     if manifest.imported is not None:
         lines += ["", f"**{_cell(head_line(manifest.imported))}**", ""]
         lines += [f"- {_cell(line)}" for line in imported_markdown(manifest.imported)]
-    lines += ["", f"Run digest: `{manifest.digest}`", ""]
+    lines += ["", f"Run digest: `{manifest.seal}`", ""]
     return "\n".join(lines)
 
 

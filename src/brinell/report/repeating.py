@@ -21,7 +21,7 @@ def reproduction_facts(manifest: Manifest) -> list[Fact]:
         Fact("Digest of the suite", suite["digest"], code=True),
         Fact("Seed; batch size", f"{manifest.seed}; {manifest.batch_size}"),
         Fact("Begun, ended (UTC)", f"{manifest.started}, {manifest.ended or 'not ended'}"),
-        Fact("Digest of the run", manifest.digest, code=True),
+        Fact("Digest of the run", manifest.seal, code=True),
     ]
 
 

@@ -42,7 +42,7 @@ def smoothing_as_text(reading: SmoothReading, console: Console | None = None) ->
             console.print(Text(line), soft_wrap=True)
     for note in manifest.notes:
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
-    console.print(Text(f"digest {manifest.digest}", style="dim"))
+    console.print(Text(f"digest {manifest.seal}", style="dim"))
 
 
 def g_line(reading: SmoothReading) -> str:

@@ -102,5 +102,5 @@ def _agreeing(manifest: SmoothingManifest) -> list[Fact]:
         Fact("Fingerprint of f", manifest.model["fingerprint"], code=True),
         Fact("Digest of the rows", manifest.data["digest"], code=True),
         Fact("Begun, ended (UTC)", f"{manifest.started}, {manifest.ended or 'not ended'}"),
-        Fact("Digest of the record", manifest.digest, code=True),
+        Fact("Digest of the record", manifest.seal, code=True),
     ]

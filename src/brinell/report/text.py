@@ -76,7 +76,7 @@ def print_text(reading: Reading, console: Console) -> None:
         print_imported(manifest.imported, console)
     console.print()
     console.print(Text(reading.claim.line(), style="bold"), soft_wrap=True)
-    console.print(Text(f"digest {manifest.digest}", style="dim"))
+    console.print(Text(f"digest {manifest.seal}", style="dim"))
 
 
 def finding_lines(reading: Reading) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from brinell.manifest import Environment, digest_of
+from brinell.manifest import UNSEALED, Environment, digest_of
 from brinell.smoothing.attack import SmoothPGD
 from brinell.smoothing.setting import Setting
 from brinell.spec import Spec
@@ -131,6 +131,11 @@ class SmoothingManifest(BaseModel):
     """SHA-256 of each other file, once a session has ended."""
     digest: str = ""
     """SHA-256 of everything above."""
+
+    @property
+    def seal(self) -> str:
+        """The digest, if a session has ended on this folder: what is not sealed yet has none to quote."""
+        return self.digest if self.files else UNSEALED
 
     def sealed(self) -> "SmoothingManifest":
         """The same with the digest that belongs to it."""
